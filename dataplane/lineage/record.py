@@ -1,0 +1,205 @@
+"""One execution of a stage, and the record that it leaves in ``lake/runs/``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+from filelock import FileLock, Timeout
+
+from dataplane import lockfile
+from dataplane.engine import local
+from dataplane.engine.journal import FOLDER as JOURNAL_FOLDER
+from dataplane.engine.journal import Journal
+from dataplane.engine.tables import TableTask, is_whole, parts
+from dataplane.errors import AccountingError, LakeBusy, ParamsError, TerraplaneError, UsageError
+from dataplane.params import digest, load_params
+from dataplane.settings import Settings, load_settings
+from dataplane.snapshot import LAKE, Snapshot, commit_parts, write_atomically, write_part
+
+PARAMS_FILE = "params.yaml"
+METRICS = "metrics"
+
+
+class StageRun:
+    """Reads params and inputs, writes tables and metrics, and keeps the books of one stage.
+
+    The project is the current folder. On entry the code is held against plugins.lock.json and the stage is locked;
+    on exit the record says COMPLETE or FAIL. A killed run leaves a record that says RUNNING.
+
+    Args:
+        stage: Name of the stage.
+        inputs: Tables it reads.
+        params: Subtrees of params.yaml it depends on (dotted paths).
+
+    Attributes:
+        run_id: UUID of this execution.
+        params: The subtrees, by their dotted path.
+        inputs: Snapshot of each table.
+        settings: Workers and folders; they change no output.
+    """
+
+    def __init__(self, stage: str, *, inputs: Sequence[str] = (), params: Sequence[str] = ()) -> None:
+        self.stage, self.root, self.run_id = stage, Path(), str(uuid.uuid4())
+        self._wanted_inputs, self._wanted_params = tuple(inputs), tuple(params)
+        self.params: dict[str, Any] = {}
+        self.inputs: dict[str, Snapshot] = {}
+        self.settings: Settings = load_settings(self.root)
+        self._outputs: dict[str, str] = {}
+        self._rows: dict[str, int] = {}
+        self._metrics: dict[str, Any] = {}
+        self._op_ids: dict[str, str] = {}
+        self._lock = FileLock(self.root / JOURNAL_FOLDER / f"{stage}.lock")
+
+    def __enter__(self) -> Self:
+        self._take_lock()
+        self._lockfile = lockfile.verify(self.root)
+        tree = load_params(self.root / PARAMS_FILE)
+        self.params = {path: _subtree(tree, path) for path in self._wanted_params}
+        self.inputs = {table: Snapshot.load(table, self.root) for table in self._wanted_inputs}
+        self._started, self._clock = datetime.now(UTC), time.monotonic()
+        self._record("RUNNING")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if error is None:
+                self._write_metrics()
+                Journal(self.root, self.stage, "").end()
+                self._record("COMPLETE")
+                print(self._summary(), file=sys.stderr)  # noqa: T201 - the one summary line that ends a run
+            else:
+                self._record("FAIL", error)
+        finally:
+            self._lock.release()
+
+    def identity(self, **more: Any) -> str:
+        """Digest of what the results depend on: params, input digests, locked code, and `more`."""
+        return digest({
+            "stage": self.stage,
+            "params": self.params,
+            "inputs": {table: snapshot.digest for table, snapshot in self.inputs.items()},
+            "lock": self._lockfile,
+            **more,
+        })
+
+    def map(self, task: TableTask, units: Sequence[Any], *, identity: Mapping[str, Any] | None = None) -> dict[str, Snapshot]:
+        """Runs the task over the units in workers and commits each of its tables.
+
+        Args:
+            task: What to do with a unit.
+            units: What to work on, in the order of the rows.
+            identity: What the results depend on beside params and inputs.
+        """
+        journal = Journal(self.root, self.stage, self.identity(units=digest([repr(unit) for unit in units]), **(identity or {})))
+        journal.begin()
+        results = local.map(
+            task,
+            units,
+            workers=self.settings.n_workers(),
+            journal=journal,
+            title=self.stage,
+            whole=lambda result: is_whole(result, self.root),
+        )
+        return {table: self._commit(table, schema, parts(results, table)) for table, schema in task.tables.items()}
+
+    def write(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Snapshot:
+        """Streams the rows of one table and commits them as one version."""
+        return self._commit(table, schema, [write_part(table, schema, batches, self.root)])
+
+    def _commit(self, table: str, schema: pa.Schema, written: list[Any]) -> Snapshot:
+        snapshot = commit_parts(table, schema, written, self.root)
+        self._outputs[table] = snapshot.digest
+        return snapshot
+
+    def used(self, op_ids: Mapping[str, str]) -> None:
+        """Notes the operators of this run: name -> op_id."""
+        self._op_ids.update(op_ids)
+
+    def account(self, *, rows_in: int, kept: int, dropped: int = 0, quarantined: int = 0) -> None:
+        """Closes the books.
+
+        Raises:
+            AccountingError: A row is lost or doubled.
+        """
+        if rows_in != kept + dropped + quarantined:
+            raise AccountingError(
+                f"{rows_in} rows in, but {kept} kept + {dropped} dropped + {quarantined} quarantined = {kept + dropped + quarantined}",
+                where=self.stage,
+                fix="this is a fault of the stage, not of the data: report it with the run's record",
+            )
+        self._rows = {"in": rows_in, "kept": kept, "dropped": dropped, "quarantined": quarantined}
+
+    def metrics(self, values: Mapping[str, Any]) -> None:
+        """Adds to metrics/STAGE.json. Plain values that are equal for equal runs; times go to `lake/runs`."""
+        self._metrics.update(values)
+
+    def _write_metrics(self) -> None:
+        values = ({"rows": self._rows} if self._rows else {}) | self._metrics
+        write_atomically(self.root / METRICS / f"{self.stage}.json", json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+    def _take_lock(self) -> None:
+        (self.root / JOURNAL_FOLDER).mkdir(exist_ok=True)
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise LakeBusy(f"another run of stage {self.stage!r} is at work in this project", fix="wait for it to end") from None
+
+    def _record(self, status: str, error: BaseException | None = None) -> None:
+        values = {
+            "run_id": self.run_id,
+            "stage": self.stage,
+            "status": status,
+            "started_at": self._started.isoformat(),
+            "seconds": round(time.monotonic() - self._clock, 3),
+            "version": version("terraplane"),
+            "code": self._lockfile["code"],
+            "params": self.params,
+            "params_digest": digest(self.params),
+            "op_ids": self._op_ids,
+            "inputs": {table: snapshot.digest for table, snapshot in self.inputs.items()},
+            "outputs": self._outputs,
+            "rows": self._rows,
+            "workers": self.settings.n_workers(),
+            "error": f"{type(error).__name__}: {error}" if error else None,
+            "pid": os.getpid(),
+        }
+        write_atomically(self.root / LAKE / "runs" / f"{self.run_id}.json", json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+
+    def _summary(self) -> str:
+        rows = ", ".join(f"{count:,} {name}" for name, count in self._rows.items())
+        return f"{self.stage}: {rows or 'done'} ({time.monotonic() - self._clock:.1f} s)"
+
+
+def _subtree(tree: Mapping[str, Any], path: str) -> Any:
+    node: Any = tree
+    for part in path.split("."):
+        if not isinstance(node, Mapping) or part not in node:
+            raise ParamsError(f"params.yaml has no {path!r}", fix=f"add `{path}:` to params.yaml; `dataplane init` writes a whole one")
+        node = node[part]
+    return node
+
+
+def stage_main(main: Callable[[], None]) -> None:
+    """Runs a stage as a command: an error that we know prints what failed and how to mend it, and sets the exit code."""
+    try:
+        main()
+    except TerraplaneError as error:
+        print(f"error: {error.render()}", file=sys.stderr)  # noqa: T201 - the command's own voice
+        raise SystemExit(error.exit_code) from None
+    except OSError as error:
+        print(f"error: {error.strerror or error}: {error.filename or ''}", file=sys.stderr)  # noqa: T201
+        raise SystemExit(UsageError.exit_code + 1) from None
+    except KeyboardInterrupt:
+        print("interrupted; run the same command to go on where it stopped", file=sys.stderr)  # noqa: T201
+        raise SystemExit(130) from None
