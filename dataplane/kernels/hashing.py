@@ -23,6 +23,10 @@ _P3 = np.uint64(0x165667B19E3779F9)
 _P4 = np.uint64(0x85EBCA77C2B2AE63)
 _P5 = np.uint64(0x27D4EB2F165667C5)
 
+# Arrow buffers that come from a file or another process are read-only; numba casts writable arrays to this type.
+_OCTETS = nb.types.Array(nb.uint8, 1, "C", readonly=True)
+_BOUNDS = nb.types.Array(nb.int64, 1, "C", readonly=True)
+
 _SEEDS = (0, 0x5851F42D4C957F2D)  # the second lane's seed is any other constant; it is part of every digest, so it stays
 _NULL = (0x6E756C6C6E756C6C, 0x6C6C756E6C6C756E)  # "null" spelled in bytes: what a null value hashes to
 
@@ -32,7 +36,7 @@ def _rotate(x, bits):  # type: ignore[no-untyped-def]
     return (x << bits) | (x >> (np.uint64(64) - bits))
 
 
-@nb.njit("uint64(uint8[::1], int64)", inline="always", cache=True, nogil=True)
+@nb.njit(nb.uint64(_OCTETS, nb.int64), inline="always", cache=True, nogil=True)
 def _read64(data, at):  # type: ignore[no-untyped-def]
     word = np.uint64(0)
     for i in range(8):
@@ -45,7 +49,7 @@ def _round(accumulator, lane):  # type: ignore[no-untyped-def]
     return _rotate(accumulator + lane * _P2, np.uint64(31)) * _P1
 
 
-@nb.njit("uint64(uint8[::1], int64, int64, uint64)", cache=True, nogil=True)
+@nb.njit(nb.uint64(_OCTETS, nb.int64, nb.int64, nb.uint64), cache=True, nogil=True)
 def xxh64(data, start, stop, seed):  # type: ignore[no-untyped-def]
     """XXH64 of ``data[start:stop]`` (uint8 [n]) under `seed`."""
     length = stop - start
@@ -81,7 +85,7 @@ def xxh64(data, start, stop, seed):  # type: ignore[no-untyped-def]
     return h ^ (h >> np.uint64(32))
 
 
-@nb.njit("void(uint8[::1], int64[::1], uint64, uint64, uint64[:, ::1])", cache=True, nogil=True)
+@nb.njit(nb.void(_OCTETS, _BOUNDS, nb.uint64, nb.uint64, nb.uint64[:, ::1]), cache=True, nogil=True)
 def _hash_ranges(data, offsets, seed0, seed1, out):  # type: ignore[no-untyped-def]
     """Hashes ``data[offsets[i]:offsets[i+1]]`` into ``out[i]`` under both seeds."""
     for i in range(len(offsets) - 1):
