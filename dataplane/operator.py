@@ -28,7 +28,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from dataplane.params import DIGEST_HEX_CHARS, Params, digest
+from dataplane.params import DIGEST_HEX_CHARS, digest
+from dataplane.params import Params as BaseParams
 
 # What `reads` may name beside signals of earlier operators ("language__lang").
 READABLE = frozenset({"doc_id", "source", "kind", "url", "mime", "text"})
@@ -49,10 +50,10 @@ class Operator(ABC):
     version: ClassVar[str]
     reads: ClassVar[Mapping[str, pa.DataType]] = {"text": pa.large_string()}
     writes: ClassVar[Mapping[str, pa.DataType]] = {}
-    Params: ClassVar[type[Params]] = Params
+    Params: ClassVar[type[BaseParams]] = BaseParams
 
-    def __init__(self, params: Mapping[str, Any] | Params | None = None) -> None:
-        parsed = params if isinstance(params, Params) else self.Params.parse(params, where=f"params of operator {self.name!r}")
+    def __init__(self, params: Mapping[str, Any] | BaseParams | None = None) -> None:
+        parsed = params if isinstance(params, BaseParams) else self.Params.parse(params, where=f"params of operator {self.name!r}")
         # Any: each subclass's own Params class types its fields, which the base cannot know.
         self.params: Any = parsed
 

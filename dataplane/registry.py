@@ -54,7 +54,7 @@ def load(group: str, name: str, *, where: str = "") -> Any:
         )
     try:
         return points[name].load()
-    except Exception as error:  # noqa: BLE001 - a foreign module may raise anything while it is imported
+    except Exception as error:  # a foreign module may raise anything while it is imported
         raise PluginError(
             f"{points[name].value} of {owner(points[name])} cannot be imported: {type(error).__name__}: {error}",
             where=where or group,
@@ -68,18 +68,21 @@ def operator_class(name: str, *, where: str = "") -> type[Operator]:
     Raises:
         PluginError: It is missing, is no Operator, or its class carries another name.
     """
-    return _checked("dataplane.operators", name, Operator, where)
+    cls: type[Operator] = _checked("dataplane.operators", name, Operator, where)
+    return cls
 
 
 def source_class(name: str, *, where: str = "") -> type[Source]:
     """The source registered as `name`; raises as `operator_class` does."""
-    return _checked("dataplane.sources", name, Source, where)
+    cls: type[Source] = _checked("dataplane.sources", name, Source, where)
+    return cls
 
 
 def _checked(group: str, name: str, base: type[Any], where: str) -> Any:
     cls = load(group, name, where=where)
     if not (isinstance(cls, type) and issubclass(cls, base)):
-        raise PluginError(f"{name!r} is not a dataplane {base.__name__}", where=where or group, fix=f"derive it from dataplane.{base.__name__}")
+        fix = f"derive it from dataplane.{base.__name__}"
+        raise PluginError(f"{name!r} is not a dataplane {base.__name__}", where=where or group, fix=fix)
     if getattr(cls, "name", None) != name:
         raise PluginError(
             f"entry point {name!r} leads to a class named {getattr(cls, 'name', None)!r}",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, BinaryIO, ClassVar
 
-from dataplane.params import Params
+from dataplane.params import Params as BaseParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,10 @@ class Source(ABC):
     name: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]] = ()
     seekable_compression: ClassVar[tuple[str, ...]] = ()
-    Params: ClassVar[type[Params]] = Params
+    Params: ClassVar[type[BaseParams]] = BaseParams
 
-    def __init__(self, params: Mapping[str, Any] | Params | None = None) -> None:
-        parsed = params if isinstance(params, Params) else self.Params.parse(params, where=f"options of source {self.name!r}")
+    def __init__(self, params: Mapping[str, Any] | BaseParams | None = None) -> None:
+        parsed = params if isinstance(params, BaseParams) else self.Params.parse(params, where=f"options of source {self.name!r}")
         # Any: each subclass's own Params class types its fields, which the base cannot know.
         self.params: Any = parsed
 

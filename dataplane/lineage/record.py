@@ -22,7 +22,7 @@ from dataplane.engine import local
 from dataplane.engine.journal import FOLDER as JOURNAL_FOLDER
 from dataplane.engine.journal import Journal
 from dataplane.engine.tables import TableTask, is_whole, parts
-from dataplane.errors import AccountingError, LakeBusy, ParamsError, TerraplaneError, UsageError
+from dataplane.errors import AccountingError, EnvironmentFault, LakeBusy, ParamsError, TerraplaneError
 from dataplane.params import digest, load_params
 from dataplane.settings import Settings, load_settings
 from dataplane.snapshot import LAKE, Snapshot, commit_parts, write_atomically, write_part
@@ -63,13 +63,20 @@ class StageRun:
 
     def __enter__(self) -> Self:
         self._take_lock()
+        try:
+            self._begin()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def _begin(self) -> None:
         self._lockfile = lockfile.verify(self.root)
         tree = load_params(self.root / PARAMS_FILE)
         self.params = {path: _subtree(tree, path) for path in self._wanted_params}
         self.inputs = {table: Snapshot.load(table, self.root) for table in self._wanted_inputs}
         self._started, self._clock = datetime.now(UTC), time.monotonic()
         self._record("RUNNING")
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
@@ -77,7 +84,7 @@ class StageRun:
                 self._write_metrics()
                 Journal(self.root, self.stage, "").end()
                 self._record("COMPLETE")
-                print(self._summary(), file=sys.stderr)  # noqa: T201 - the one summary line that ends a run
+                sys.stderr.write(self._summary() + "\n")
             else:
                 self._record("FAIL", error)
         finally:
@@ -195,11 +202,11 @@ def stage_main(main: Callable[[], None]) -> None:
     try:
         main()
     except TerraplaneError as error:
-        print(f"error: {error.render()}", file=sys.stderr)  # noqa: T201 - the command's own voice
+        sys.stderr.write(f"error: {error.render()}\n")
         raise SystemExit(error.exit_code) from None
     except OSError as error:
-        print(f"error: {error.strerror or error}: {error.filename or ''}", file=sys.stderr)  # noqa: T201
-        raise SystemExit(UsageError.exit_code + 1) from None
+        sys.stderr.write(f"error: {error.strerror or error}: {error.filename or ''}\n")
+        raise SystemExit(EnvironmentFault.exit_code) from None
     except KeyboardInterrupt:
-        print("interrupted; run the same command to go on where it stopped", file=sys.stderr)  # noqa: T201
+        sys.stderr.write("interrupted; run the same command to go on where it stopped\n")
         raise SystemExit(130) from None

@@ -1,0 +1,80 @@
+"""Selection: which rules decide, from params.yaml, rule sets and the filters of the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field
+
+from dataplane.deciding import Rule
+from dataplane.errors import ParamsError, did_you_mean
+from dataplane.operator import Filter, Operator
+from dataplane.params import Params
+from dataplane.pipeline import CleanParams, Step, build, filter_rules
+from dataplane.registry import entries, operator_class
+from dataplane.ruleset import load_ruleset
+
+
+class RuleUse(Params):
+    """One rule set, or a filter of the pipeline whose thresholds differ here."""
+
+    use: str = Field(description="Name of a rule set, or of a filter in clean.pipeline.")
+    params: dict[str, Any] = Field({}, description="Thresholds; defaults where left out.")
+    when: str = Field("", description="SQL predicate; the rules apply to the documents for which it is true.")
+
+
+class SelectParams(Params):
+    """Params of the select stage."""
+
+    rules: list[RuleUse] = Field([], description="What decides, beside the filters of clean.pipeline, which always do.")
+
+
+def rules(params: SelectParams, clean: CleanParams) -> list[Rule]:
+    """Every rule that decides in the select stage.
+
+    Raises:
+        ParamsError: An unknown name or threshold.
+    """
+    filters = _filters(clean)
+    decided: list[Rule] = []
+    for i, use in enumerate(params.rules):
+        where = f"select.rules[{i}]"
+        if use.use in filters:
+            step = filters.pop(use.use)
+            operator = operator_class(use.use)(operator_class(use.use).Params.parse(step.params | use.params, where=f"{where}.params"))
+            decided += filter_rules(_as_filter(operator), _both(step.when, use.when))
+        elif use.use in entries("dataplane.rules"):
+            ruleset = load_ruleset(use.use)
+            op_id = ruleset.op_id(use.params, where=f"{where}.params")
+            decided += [
+                Rule(use.use, op_id, reason, predicate, use.when)
+                for reason, predicate in ruleset.resolve(use.params, where=f"{where}.params").items()
+            ]
+        else:
+            known = [*entries("dataplane.rules"), *filters]
+            raise ParamsError(f"no rule set or filter {use.use!r}, {did_you_mean(use.use, known)}", where=where, fix="correct the name")
+    for operator in build([step for step in clean.pipeline]):
+        if operator.name in filters:
+            decided += filter_rules(_as_filter(operator), filters[operator.name].when)
+    return decided
+
+
+def _filters(clean: CleanParams) -> dict[str, Step]:
+    """The pipeline's filters that leave the decision to this stage."""
+    return {step.use: step for step in clean.pipeline if step.drop == "later" and issubclass(operator_class(step.use), Filter)}
+
+
+def _as_filter(operator: Operator) -> Filter:
+    if not isinstance(operator, Filter):
+        raise ParamsError(f"{operator.name!r} has no rules", fix="name a rule set or a filter")
+    return operator
+
+
+def _both(*predicates: str) -> str:
+    return " AND ".join(f"({predicate})" for predicate in predicates if predicate)
+
+
+def signal_columns(names: Sequence[str]) -> list[str]:
+    """The columns that rules may look at: everything but the text."""
+    return [name for name in names if name != "text"]
