@@ -2,52 +2,63 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from dataplane import schema
 from dataplane.corpus.selection import SelectParams, rules, signal_columns
-from dataplane.deciding import Decider
+from dataplane.deciding import Decider, Rule
 from dataplane.engine.documents import ids_batch
+from dataplane.engine.tables import TableTask
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.pipeline import CleanParams, Step
 from dataplane.snapshot import Snapshot
 
-BATCH_ROWS = 65536
+UNIT_ROWS = 1 << 18
+BATCH_ROWS = 1 << 16
 
 
-class Selection:
-    """Streams the documents' signals once and writes who stays and why the others go.
+class Select(TableTask):
+    """Decides on one range of rows of `documents`, from its signals alone."""
 
-    Attributes:
-        reasons: Documents by "operator.reason".
-        dropped: Documents by source.
-    """
+    def __init__(self, root: Path, documents: Snapshot, decided: Sequence[Rule], run_id: str) -> None:
+        super().__init__(root, {"selected": schema.IDS, "select_decisions": schema.DECISIONS})
+        self.documents, self.decided, self.run_id = documents, list(decided), run_id
 
-    def __init__(self, documents: Snapshot, decider: Decider) -> None:
-        self.documents, self.decider = documents, decider
-        self.reasons: Counter[str] = Counter()
-        self.dropped: Counter[str] = Counter()
-        self.decisions: list[pa.RecordBatch] = []
+    def open(self) -> None:
+        """Compiles the rules."""
+        columns = self.documents.dataset().schema
+        self.columns = signal_columns(columns.names)
+        self.decider = Decider(self.decided, columns, stage="select", run_id=self.run_id)
 
-    def selected(self) -> Iterator[pa.RecordBatch]:
-        """The ids that stay; `decisions` fills on the way."""
-        columns = signal_columns(self.documents.dataset().schema.names)
-        for batch in self.documents.batches(columns=columns, batch_size=BATCH_ROWS):
+    def run(self, unit: tuple[int, int]) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Decides on the rows from `unit[0]`, `unit[1]` of them."""
+        scanner = self.documents.dataset().scanner(
+            columns=self.columns, offset=unit[0], limit=unit[1], batch_size=BATCH_ROWS, scan_in_order=True
+        )
+        for batch in scanner.to_batches():
             kept, decisions = self.decider.decide(batch)
-            mask = pa.array(kept)
-            self._count(batch, mask, decisions)
-            self.decisions.append(decisions)
-            yield ids_batch(batch.column("doc_id").filter(mask))
+            yield "selected", ids_batch(batch.column("doc_id").filter(pa.array(kept)))
+            yield "select_decisions", decisions
 
-    def _count(self, batch: pa.RecordBatch, mask: pa.Array, decisions: pa.RecordBatch) -> None:
-        import pyarrow.compute as pc
 
-        self.dropped.update(batch.column("source").filter(pc.invert(mask)).to_pylist())
-        names = zip(decisions.column("operator").to_pylist(), decisions.column("reason").to_pylist(), strict=True)
-        self.reasons.update(f"{operator}.{reason}" for operator, reason in names)
+def _counts(documents: Snapshot, written: dict[str, Snapshot]) -> dict[str, Any]:
+    """What went and why, from the committed tables."""
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.register("d", written["select_decisions"].to_table(columns=["doc_id", "operator", "reason"]))
+    connection.register("s", documents.to_table(columns=["doc_id", "source"]))
+    reasons = "SELECT operator || '.' || reason, count(*) FROM d GROUP BY 1 ORDER BY 1"
+    sources = "SELECT source, count(DISTINCT doc_id) FROM d JOIN s USING (doc_id) GROUP BY 1 ORDER BY 1"
+    return {
+        "dropped": connection.execute("SELECT count(DISTINCT doc_id) FROM d").fetchone()[0],
+        "reasons": dict(connection.execute(reasons).fetchall()),
+        "dropped_by_source": dict(connection.execute(sources).fetchall()),
+    }
 
 
 def main() -> None:
@@ -56,16 +67,13 @@ def main() -> None:
         clean = CleanParams(pipeline=[Step.parse(step, where=f"clean.pipeline[{i}]") for i, step in enumerate(run.params["clean.pipeline"])])
         decided = rules(SelectParams.parse(run.params["select"], where="select"), clean)
         documents = run.inputs["documents"]
-        decider = Decider(decided, documents.dataset().schema, stage="select", run_id=run.run_id)
+        Decider(decided, documents.dataset().schema, stage="select", run_id=run.run_id)  # faults in rules show before any work
         run.used({rule.operator: rule.op_id for rule in decided})
-        selection = Selection(documents, decider)
-        selected = run.write("selected", schema.IDS, selection.selected())
-        run.write("select_decisions", schema.DECISIONS, selection.decisions)
-        run.account(rows_in=documents.rows, kept=selected.rows, dropped=documents.rows - selected.rows)
-        run.metrics({
-            "reasons": dict(sorted(selection.reasons.items())),
-            "dropped_by_source": dict(sorted(selection.dropped.items())),
-        })
+        units = [(start, min(UNIT_ROWS, documents.rows - start)) for start in range(0, documents.rows, UNIT_ROWS)]
+        written = run.map(Select(run.root, documents, decided, run.run_id), units)
+        counts = _counts(documents, written)
+        run.account(rows_in=documents.rows, kept=written["selected"].rows, dropped=counts.pop("dropped"))
+        run.metrics(counts)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,31 @@
+"""Fixtures that several folders share: an empty project to run stages in."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("DS_ACCELERATOR", "cpu")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty project as the current folder: a lock, no params yet, one worker."""
+    from dataplane import lockfile
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TERRAPLANE_WORKERS", "1")
+    lockfile.write(tmp_path)
+    yield tmp_path
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of public data sets; tests that need it are skipped where it is absent."""
+    folder = Path(os.environ.get("TERRAPLANE_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"the public data sets are not at {folder} (set TERRAPLANE_SHARED_DATA)")
+    return folder
