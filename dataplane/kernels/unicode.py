@@ -1,0 +1,189 @@
+"""What the kernels know about characters: UTF-8 decoding, character classes, and the fold that makes texts comparable.
+
+The tables are arrays indexed by code point, built once in a process.
+"""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from functools import lru_cache
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+U8 = npt.NDArray[np.uint8]
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+
+N_CODE_POINTS = sys.maxunicode + 1
+REPLACEMENT = 0xFFFD
+
+# Arrow buffers that come from a file or another process are read-only; numba casts writable arrays to these types.
+OCTETS = nb.types.Array(nb.uint8, 1, "C", readonly=True)
+BOUNDS = nb.types.Array(nb.int64, 1, "C", readonly=True)
+FOLDS = nb.types.Array(nb.int32, 1, "C", readonly=True)
+
+# Bits of `classes()`.
+WORD = 1  # letters, marks, numbers, connectors, joiners: what a run of word characters is made of
+SOLID = 2  # letters and numbers: a word without one is all punctuation
+ALPHA = 4  # letters, as str.isalpha
+SPACE = 8  # white space, as str.isspace
+CJK = 16  # Han, Kana, Bopomofo: written without spaces, so that each character counts as a word
+DIGIT = 32  # decimal digits of any script
+TERMINAL = 64  # ends a sentence, or closes a quotation that does
+
+# Latin: Raffel et al. 2020 (arXiv:1910.10683, section 2.2) with typographic quotes; CJK: the full-width counterparts.
+TERMINAL_PUNCTUATION = ".?!\"'”’。！？；…」』｡"
+
+_JOINERS = "\u200c\u200d\u00ad"  # inside words: zero-width (non-)joiner, soft hyphen
+_CJK_RANGES = (
+    (0x3005, 0x3007),  # iteration mark, closing mark, zero
+    (0x3041, 0x3096),  # Hiragana
+    (0x309D, 0x309F),
+    (0x30A1, 0x30FA),  # Katakana
+    (0x30FC, 0x312F),  # its marks, Bopomofo
+    (0x31A0, 0x31BF),
+    (0x31F0, 0x31FF),
+    (0x3400, 0x4DBF),  # Han extension A
+    (0x4E00, 0x9FFF),  # Han
+    (0xF900, 0xFAFF),  # Han compatibility
+    (0xFF66, 0xFF9D),  # half-width Katakana
+    (0x1B000, 0x1B16F),  # Kana supplement
+    (0x20000, 0x3FFFD),  # Han extensions B and later
+)
+
+
+@lru_cache
+def classes() -> U8:
+    """Class bits of each code point: uint8 [0x110000]."""
+    table = np.zeros(N_CODE_POINTS, np.uint8)
+    for code in range(0x20000):
+        table[code] = _class_of(chr(code))
+    table[0x20000:0x3FFFE] = WORD | SOLID | ALPHA  # planes 2 and 3 hold Han only, assigned or to come
+    table[0xE0100:0xE01F0] = WORD  # variation selectors of Han
+    for first, last in _CJK_RANGES:
+        table[first : last + 1] |= CJK
+    table.flags.writeable = False
+    return table
+
+
+def _class_of(char: str) -> int:
+    category = unicodedata.category(char)
+    bits = SPACE if char.isspace() else 0
+    if category[0] in "LMN" or category == "Pc" or char in _JOINERS:
+        bits |= WORD
+    if category[0] in "LN":
+        bits |= SOLID
+    if category[0] == "L":
+        bits |= ALPHA
+    if category == "Nd":
+        bits |= DIGIT
+    if char in TERMINAL_PUNCTUATION:
+        bits |= TERMINAL
+    return bits
+
+
+@lru_cache
+def fold_table() -> I32:
+    """What each code point becomes when texts are compared: int32 [0x110000], 0 where it separates words.
+
+    Compatibility forms are taken (full width to half width, ligatures by their first letter), accents stripped, letters in
+    lower case; marks are left out (-1); white space, punctuation and symbols separate. Only characters of Unicode 3.2 are
+    folded, by that version's own data, and later ones stand for themselves: the fold never changes with Python, so
+    signatures made from it can be stored for ever.
+    """
+    table = np.arange(N_CODE_POINTS, dtype=np.int32)
+    for code in range(0x20000):
+        table[code] = _fold_of(chr(code))
+    for code in range(0x2F800, 0x2FA1E):  # Han compatibility supplement: one-to-one
+        table[code] = _fold_of(chr(code))
+    table[0xE0000:] = -1  # tags, variation selectors and private planes carry no text
+    table.flags.writeable = False
+    return table
+
+
+def _fold_of(char: str) -> int:
+    frozen = unicodedata.ucd_3_2_0
+    category = frozen.category(char)
+    if category in ("Cn", "Co"):
+        return ord(char)
+    if category[0] == "M" or category == "Cf":
+        return -1
+    if category[0] not in "LN":
+        return 0
+    base = next((c for c in frozen.normalize("NFKD", char) if frozen.category(c)[0] in "LN"), char)
+    lower = base.lower()
+    base = lower if len(lower) == 1 and frozen.category(lower) != "Cn" else base
+    # Kana lose their voicing marks under NFKD; composed again, "が" stays apart from "か".
+    recomposed = frozen.normalize("NFKC", char)
+    if len(recomposed) == 1 and 0x3040 <= ord(recomposed) <= 0x30FF:
+        base = recomposed
+    # Hangul syllables would fall apart into letters of which only the first was taken.
+    if 0xAC00 <= ord(char) <= 0xD7A3:
+        base = char
+    return ord(base)
+
+
+def text_buffers(array: pa.Array) -> tuple[U8, I64]:
+    """The UTF-8 bytes of a string array, and where each value lies in them; nulls read as empty.
+
+    Args:
+        array: string, large_string or a chunked array of them [n].
+
+    Returns:
+        uint8 [bytes] and int64 [n + 1] offsets into it, both without a copy where the type is large_string.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if array.null_count:
+        array = array.fill_null("")
+    array = array.cast(pa.large_string())
+    _, offsets, data = array.buffers()
+    if not len(array):
+        return np.zeros(0, np.uint8), np.zeros(1, np.int64)
+    octets = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
+    return octets, np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8)
+
+
+@nb.njit(nb.types.UniTuple(nb.int64, 2)(OCTETS, nb.int64, nb.int64), inline="always", cache=True, nogil=True)
+def decode(data, at, stop):  # type: ignore[no-untyped-def]
+    """The code point at `at` and where the next one starts; a damaged or cut sequence reads as U+FFFD, one byte long."""
+    lead = nb.int64(data[at])
+    if lead < 0x80:
+        return lead, at + 1
+    if lead < 0xC2 or lead > 0xF4:
+        return nb.int64(0xFFFD), at + 1
+    size = 2 if lead < 0xE0 else (3 if lead < 0xF0 else 4)
+    if at + size > stop:
+        return nb.int64(0xFFFD), at + 1
+    code = lead & (0x7F >> size)
+    for i in range(1, size):
+        tail = nb.int64(data[at + i])
+        if tail & 0xC0 != 0x80:
+            return nb.int64(0xFFFD), at + 1
+        code = (code << 6) | (tail & 0x3F)
+    if code > 0x10FFFF:
+        return nb.int64(0xFFFD), at + 1
+    return code, at + size
+
+
+@nb.njit(nb.int64(OCTETS, nb.int64, nb.int64), cache=True, nogil=True)
+def previous(data, at, start):  # type: ignore[no-untyped-def]
+    """Where the character before `at` starts, not before `start`."""
+    at -= 1
+    floor = max(start, at - 3)
+    while at > floor and data[at] & 0xC0 == 0x80:
+        at -= 1
+    return at
+
+
+@nb.njit(nb.int64(OCTETS, nb.int64, nb.int64), cache=True, nogil=True)
+def count_chars(data, start, stop):  # type: ignore[no-untyped-def]
+    """Code points in ``data[start:stop]``."""
+    total = 0
+    for i in range(start, stop):
+        total += data[i] & 0xC0 != 0x80
+    return total
