@@ -8,7 +8,7 @@ from typing import Any
 from dataplane.contract import check_class
 from dataplane.errors import TerraplaneError
 from dataplane.registry import entries, operator_class, owner, source_class
-from dataplane.ruleset import load_ruleset
+from dataplane.ruleset import load_rule_set
 
 
 def check_plugins(names: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -17,7 +17,7 @@ def check_plugins(names: Sequence[str] = ()) -> list[dict[str, Any]]:
     Args:
         names: Which to check; all by default.
     """
-    checks = {"dataplane.operators": lambda name: check_class(operator_class(name)), "dataplane.sources": source_class, "dataplane.rules": load_ruleset}
+    checks = {"dataplane.operators": lambda name: check_class(operator_class(name)), "dataplane.sources": source_class, "dataplane.rules": load_rule_set}
     rows = []
     for group, check in checks.items():
         for name, point in entries(group).items():

@@ -137,10 +137,14 @@ def plugins_check(names: Sequence[str], as_json: bool) -> None:
 def plugins_lock() -> None:
     """Writes plugins.lock.json: the code that the stages stand on, where DVC can see it."""
     from dataplane import lockfile
-    from dataplane.sample.packages import lock_entry_if_installed
+    from dataplane.params import load_params
 
-    path = lockfile.write(extra=lock_entry_if_installed())
-    click.echo(f"wrote {path}")
+    extra = {}
+    if "sample" in load_params(Path("params.yaml")):  # this project's raw files come out of installed packages
+        from dataplane.sample.packages import lock_entry
+
+        extra["sample"] = lock_entry()
+    click.echo(f"wrote {lockfile.write(extra=extra)}")
 
 
 @main.group()

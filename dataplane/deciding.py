@@ -101,7 +101,7 @@ class Decider:
             bool [n], true where the row is kept; and the rows of `decisions`, by document in batch order.
         """
         add_view(self._connection, "batch", pa.Table.from_batches([batch.select([n for n in self.columns])]))
-        answers = self._connection.execute(self._query).to_arrow_table().combine_chunks()
+        answers = self._connection.sql(self._query).to_arrow_table().combine_chunks()
         fails = np.zeros((len(batch), len(self.rules)), np.bool_)
         for i in range(len(self.rules)):
             fails[:, i] = answers.column(i).is_valid().to_numpy()
@@ -146,7 +146,7 @@ class Condition:
 
         add_view(self._connection, "batch", pa.Table.from_batches([batch.select([n for n in batch.schema.names if n != "text"])]))
         try:
-            answer = self._connection.execute(f"SELECT coalesce(({self.predicate}), false) AS holds FROM batch").to_arrow_table()
+            answer = self._connection.sql(f"SELECT coalesce(({self.predicate}), false) AS holds FROM batch").to_arrow_table()
         except duckdb.Error as error:
             fix = "correct the predicate; it may use source, kind, mime, url and the signals of operators above it"
             raise ParamsError(f"{self.predicate!r}: {str(error).splitlines()[0]}", where=self.where, fix=fix) from None

@@ -1,190 +1,204 @@
-"""A project's own files: dvc.yaml, params.yaml, settings.yaml. `dataplane init` writes them, the repository's are the same.
-
-The stages are data here, so that what a stage reads and writes is said once.
-"""
+"""`dataplane init`: a project outside the repository, for a user's own files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import glob
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-import yaml
+from dataplane import lockfile
+from dataplane.errors import EnvironmentFault, UsageError
+from dataplane.schema import NAME
+from dataplane.stage_graph import Inputs, dump, dvc_yaml
 
-DATA_CODE = ("code.dataplane", "plugins")
-TRAIN_CODE = ("code.trainplane",)
-LOCK = "plugins.lock.json"
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One DVC stage.
-
-    Attributes:
-        name: Its name; metrics go to metrics/NAME.json.
-        reads: Tables whose snapshot files it depends on.
-        params: Subtrees of params.yaml.
-        writes: Tables it writes.
-        deps: Further files it reads.
-        outs: Further files it writes.
-        package: Which plane's `stages` package holds it.
-        plots: CSV files it writes for `dvc plots`.
-    """
-
-    name: str
-    reads: Sequence[str] = ()
-    params: Sequence[str] = ()
-    writes: Sequence[str] = ()
-    deps: Sequence[str] = ()
-    outs: Sequence[str] = ()
-    package: str = "dataplane"
-    plots: Sequence[str] = field(default=())
-
-    def definition(self) -> dict[str, Any]:
-        """The stage as dvc.yaml spells it."""
-        lock = {LOCK: list(TRAIN_CODE if self.package == "trainplane" else DATA_CODE)}
-        tables = [entry for table in self.writes for entry in ({f"lake/{table}.lance": {"persist": True}}, f"lake/{table}.json")]
-        stage: dict[str, Any] = {
-            "cmd": f"python -m {self.package}.stages.{self.name}",
-            "deps": [*(f"lake/{table}.json" for table in self.reads), *self.deps],
-            "params": [*self.params, lock],
-            "outs": [*tables, *self.outs],
-            "metrics": [f"metrics/{self.name}.json"],
-        }
-        if self.plots:
-            stage["plots"] = [{path: {"x": "step", "y": "loss"}} for path in self.plots]
-        return {key: value for key, value in stage.items() if value}
-
-
-DATA_STAGES = (
-    Stage("train_lm", reads=["raw"], params=["train_lm"], outs=["models/ngram_lm"]),
-    Stage(
-        "clean",
-        reads=["raw"],
-        params=["clean"],
-        writes=["documents", "edits", "clean_decisions", "clean_quarantine"],
-        deps=["models/ngram_lm"],
-    ),
-    Stage("select", reads=["documents"], params=["select", "clean.pipeline"], writes=["selected", "select_decisions"]),
-    Stage("dedup", reads=["documents", "selected"], params=["dedup"], writes=["signatures", "deduplicated", "duplicates"]),
-    Stage(
-        "decontaminate", reads=["documents", "deduplicated"], params=["decontaminate"], writes=["decontaminated", "contamination"]
-    ),
-    Stage("mix", reads=["documents", "decontaminated"], params=["mix"], writes=["mixture", "held_out"]),
-    Stage("tokenizer", reads=["documents", "mixture"], params=["tokenizer"], outs=["models/tokenizer"]),
-    Stage("tokenize", reads=["documents", "mixture", "held_out"], params=["tokenize"], writes=["tokens"], deps=["models/tokenizer"]),
-    Stage("pack", reads=["mixture", "tokens"], params=["pack"], writes=["packed"], deps=["models/tokenizer"]),
-)
-PRETRAIN = Stage(
-    "pretrain",
-    reads=["packed", "held_out", "tokens"],
-    params=["model", "pretrain"],
-    writes=["consumed", "checkpoints"],
-    deps=["models/tokenizer"],
-    outs=["models/pretrain"],
-    package="trainplane",
-    plots=["plots/pretrain.csv"],
-)
-SFT = Stage("sft", params=["sft"], deps=["models/pretrain"], outs=["models/sft"], package="trainplane", plots=["plots/sft.csv"])
-DPO = Stage("dpo", params=["dpo"], deps=["models/sft"], outs=["models/dpo"], package="trainplane", plots=["plots/dpo.csv"])
-EVALUATE = Stage(
-    "evaluate",
-    reads=["documents", "held_out", "tokens", "contamination"],
-    params=["evaluate"],
-    writes=["evals"],
-    deps=["models/pretrain"],
-    outs=["metrics/generations.json"],
-    package="trainplane",
-)
-REPORT_TABLES = ("select_decisions", "duplicates", "contamination", "mixture", "packed")
+GITIGNORE = """\
+/lake/
+/models/
+/metrics/
+/plots/
+/report/
+/journal/
+"""
+DVCIGNORE = "journal/\n.venv/\n"
+SETTINGS = """\
+# Where and how fast a run goes; nothing here changes an output.
+workers: 0    # processes; 0 takes one for each core
+"""
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """What a project starts from.
+class Wanted:
+    """What the user asked of `dataplane init`; texts are "NAME[:KIND]=GLOB" or plain globs."""
 
-    Attributes:
-        raw: Files and folders that ingest reads.
-        benchmarks: Files of benchmark items, for decontamination and evaluation.
-        instructions: Files of instruction examples; without them there is no sft.
-        preferences: Files of preference pairs; without them there is no dpo.
-        sample: Whether the raw files are the default sample, written by a stage of its own.
-        training: Whether the project trains at all.
-    """
-
-    raw: Sequence[str]
+    sources: Sequence[str]
     benchmarks: Sequence[str] = ()
     instructions: Sequence[str] = ()
     preferences: Sequence[str] = ()
-    sample: bool = False
+    in_place: bool = False
     training: bool = True
 
 
-def dvc_yaml(inputs: Inputs) -> dict[str, Any]:
-    """The pipeline as DVC reads it."""
-    stages: dict[str, Any] = {}
-    if inputs.sample:
-        stages["sample"] = {
-            "cmd": "python -m dataplane.stages.sample",
-            "params": ["sample", {LOCK: ["code.dataplane", "sample"]}],
-            "outs": ["data/sample"],
-        }
-    ingest = Stage("ingest", params=["sources"], writes=["raw", "ingest_quarantine"], deps=inputs.raw)
-    for stage in [ingest, *DATA_STAGES, *_training(inputs)]:
-        definition = stage.definition()
-        if stage.name in ("decontaminate", "evaluate"):
-            definition["deps"] = [*definition["deps"], *inputs.benchmarks]
-        stages[stage.name] = definition
-    stages["report"] = _report(inputs, list(stages)).definition()
-    return {"stages": stages}
+@dataclass(frozen=True)
+class Group:
+    """Files that the project will read under one name.
 
-
-def _training(inputs: Inputs) -> list[Stage]:
-    if not inputs.training:
-        return []
-    stages, models = [PRETRAIN], ["models/pretrain"]
-    if inputs.instructions:
-        stages.append(_with_deps(SFT, inputs.instructions))
-        models.append("models/sft")
-        if inputs.preferences:
-            stages.append(_with_deps(DPO, inputs.preferences))
-            models.append("models/dpo")
-    evaluate = _with_deps(EVALUATE, models[1:])
-    return [*stages, evaluate]
-
-
-def _with_deps(stage: Stage, more: Sequence[str]) -> Stage:
-    from dataclasses import replace
-
-    return replace(stage, deps=[*stage.deps, *more])
-
-
-def _report(inputs: Inputs, names: Sequence[str]) -> Stage:
-    written = [table for stage in DATA_STAGES for table in stage.writes]
-    tables = ["raw", "ingest_quarantine", *(t for t in written if t != "signatures")]
-    metrics = [f"metrics/{name}.json" for name in names if name != "sample"]
-    plots = [path for stage in _training(inputs) for path in stage.plots]
-    trained = ["consumed", "evals"] if inputs.training else []
-    more = ["metrics/generations.json"] if inputs.training else []
-    return Stage("report", reads=[*tables, *trained], deps=[*metrics, *more, *plots], outs=["report"])
-
-
-def params_yaml(sources: Sequence[Mapping[str, Any]], inputs: Inputs, changes: Mapping[str, Any] | None = None) -> str:
-    """params.yaml: the packaged defaults with these sources put in.
-
-    Args:
-        sources: The `sources` subtree.
-        inputs: What the project starts from.
-        changes: Dotted path -> value, for what else differs from the defaults.
+    Attributes:
+        name: Name of the source or benchmark.
+        kind: Kind of text; the name where none was given.
+        root: Longest folder above the globs without a wildcard.
+        paths: The files, absolute and sorted.
+        pattern: The glob below `root`.
     """
-    text = files("dataplane.template").joinpath("params.yaml").read_text(encoding="utf-8")
-    head = "# Everything here changes outputs and is hashed. Paths and workers are in settings.yaml.\n"
-    listed = yaml.safe_dump({"sources": [dict(source) for source in sources]}, sort_keys=False, allow_unicode=True, width=140)
-    del inputs, changes
-    return head + listed + "\n" + text
+
+    name: str
+    kind: str
+    root: Path
+    paths: list[Path]
+    pattern: str
 
 
-def dump(value: Any) -> str:
-    """YAML in the order given."""
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=140)
+def create(directory: Path, wanted: Wanted) -> list[str]:
+    """Makes the project and returns what to tell the user.
+
+    Nothing is written before every argument is known to be right.
+
+    Raises:
+        UsageError: A source is misspelt, a glob matches nothing, or the directory is not empty.
+        EnvironmentFault: git or dvc fails.
+    """
+    sources = [_named(text) for text in wanted.sources]
+    benchmarks = [_named(text) for text in wanted.benchmarks]
+    instructions = [_group("instruct", "instruct", text) for text in wanted.instructions]
+    preferences = [_group("preference", "preference", text) for text in wanted.preferences]
+    _check(directory, sources, wanted)
+    directory.mkdir(parents=True, exist_ok=True)
+    place = _link if wanted.in_place else _copy
+    raw, listed = [], []
+    for group in sources:
+        folder, paths = place(directory, group)
+        raw.append(folder)
+        listed.append({"name": group.name, "kind": group.kind, "paths": paths, "format": "auto", "license": None})
+    placed = {
+        name: [place(directory, group) for group in groups]
+        for name, groups in (("benchmarks", benchmarks), ("instructions", instructions), ("preferences", preferences))
+    }
+    inputs = Inputs(raw=list(dict.fromkeys(raw)), training=wanted.training, **{k: [folder for folder, _ in v] for k, v in placed.items()})
+    globs = {name: [path for _, paths in groups for path in paths] for name, groups in placed.items()}
+    named = [{"name": group.name, "paths": paths} for group, (_, paths) in zip(benchmarks, placed["benchmarks"], strict=True)]
+    _write(directory, inputs, listed, named, globs)
+    _track(directory, wanted.in_place)
+    return _next_steps(directory, sources)
+
+
+def _named(text: str) -> Group:
+    head, equals, pattern = text.partition("=")
+    name, _, kind = head.partition(":")
+    if not (equals and pattern and NAME.match(name) and NAME.match(kind or name)):
+        fix = "for example --source web=/data/crawl/*.warc.gz, or --source notes:prose=~/notes/**/*.md"
+        raise UsageError(f"{text!r} is not NAME[:KIND]=GLOB (names in lower case, digits, single underscores)", fix=fix)
+    return _group(name, kind or name, pattern)
+
+
+def _group(name: str, kind: str, pattern: str) -> Group:
+    absolute = os.path.abspath(os.path.expanduser(pattern))
+    if os.path.isdir(absolute):
+        absolute = os.path.join(absolute, "**")
+    root = Path(absolute)
+    while glob.has_magic(str(root)) or not root.is_dir():
+        root = root.parent
+    found = sorted(Path(path) for path in glob.glob(absolute, recursive=True) if os.path.isfile(path))
+    if not found:
+        raise UsageError(f"{pattern!r} matches no file", where=f"source {name!r}", fix="correct the glob, and quote it for the shell")
+    return Group(name, kind, root, found, str(Path(absolute).relative_to(root)))
+
+
+def _check(directory: Path, sources: Sequence[Group], wanted: Wanted) -> None:
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise UsageError(f"{directory} is there and not empty", fix="name a new folder")
+    names = [group.name for group in sources]
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"source named twice: {', '.join(doubled)}", fix="give each source its own name")
+    if wanted.preferences and not wanted.instructions:
+        raise UsageError("preference pairs need a model that has learnt to answer", fix="add --instructions GLOB")
+
+
+def _copy(directory: Path, group: Group) -> tuple[str, list[str]]:
+    """Copies the files below data/NAME, where DVC tracks them."""
+    target = f"data/{group.name}"
+    for path in group.paths:
+        copy = directory / target / path.relative_to(group.root)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    return target, [f"{target}/**"]
+
+
+def _link(directory: Path, group: Group) -> tuple[str, list[str]]:
+    """Leaves the files where they are; DVC notices when they change, but cannot bring them back."""
+    del directory
+    return str(group.root), [str(group.root / group.pattern)]
+
+
+def _write(
+    directory: Path, inputs: Inputs, sources: list[dict[str, Any]], benchmarks: list[dict[str, Any]], globs: dict[str, list[str]]
+) -> None:
+    template = files("dataplane.template").joinpath("params.yaml").read_text(encoding="utf-8")
+    (directory / "params.yaml").write_text(fill_template(template, sources, benchmarks, globs, inputs), encoding="utf-8")
+    (directory / "dvc.yaml").write_text(dump(dvc_yaml(inputs)), encoding="utf-8")
+    (directory / "settings.yaml").write_text(SETTINGS, encoding="utf-8")
+    (directory / ".gitignore").write_text(GITIGNORE, encoding="utf-8")
+    (directory / ".dvcignore").write_text(DVCIGNORE, encoding="utf-8")
+    lockfile.write(directory)
+
+
+def fill_template(
+    template: str, sources: list[dict[str, Any]], benchmarks: list[dict[str, Any]], globs: dict[str, list[str]], inputs: Inputs
+) -> str:
+    """params.yaml from the template: `$name` lines are replaced by YAML."""
+    models = ["pretrain", *(["sft"] if inputs.instructions else []), *(["dpo"] if inputs.preferences else [])]
+    parts = {
+        "$sources": dump(sources),
+        "$benchmarks": dump(benchmarks),
+        "$trusted": dump([sources[0]["name"]]),
+        "$instructions": dump(globs["instructions"]),
+        "$preferences": dump(globs["preferences"]),
+        "$models": dump(models),
+    }
+    lines = []
+    for line in template.splitlines():
+        indent, word = line[: len(line) - len(line.lstrip())], line.strip()
+        lines += [indent + part for part in parts[word].rstrip("\n").splitlines()] if word in parts else [line]
+    return "\n".join(lines) + "\n"
+
+
+def _track(directory: Path, in_place: bool) -> None:
+    _run(directory, ["git", "init", "--quiet"])
+    dvc = [sys.executable, "-m", "dvc"]
+    ignore = (directory / ".dvcignore").read_text(encoding="utf-8")
+    _run(directory, [*dvc, "init", "--quiet"])
+    (directory / ".dvcignore").write_text(ignore, encoding="utf-8")
+    for key in ("core.analytics", "core.check_update"):
+        _run(directory, [*dvc, "config", key, "false"])
+    if not in_place:
+        _run(directory, [*dvc, "add", "--quiet", *sorted(f"data/{path.name}" for path in (directory / "data").iterdir())])
+    _run(directory, ["git", "add", "--all"])
+
+
+def _run(directory: Path, command: list[str]) -> None:
+    try:
+        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise EnvironmentFault(f"{command[0]!r} is not installed", fix=f"install {command[0]}") from None
+    if done.returncode:
+        raise EnvironmentFault(f"`{' '.join(command)}` failed: {done.stderr.strip() or done.stdout.strip()}", where=str(directory))
+
+
+def _next_steps(directory: Path, sources: Sequence[Group]) -> list[str]:
+    lines = [f"{group.name} ({group.kind}): {len(group.paths)} file{'s' * (len(group.paths) > 1)}" for group in sources]
+    return [*lines, "", f"next: cd {directory} && dvc repro", "then: dataplane sql 'SHOW TABLES', and open report/index.html"]

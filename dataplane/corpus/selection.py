@@ -13,7 +13,7 @@ from dataplane.operator import Filter, Operator
 from dataplane.params import Params
 from dataplane.pipeline import CleanParams, Step, build, filter_rules
 from dataplane.registry import entries, operator_class
-from dataplane.ruleset import load_ruleset
+from dataplane.ruleset import load_rule_set
 
 
 class RuleUse(Params):
@@ -45,16 +45,12 @@ def rules(params: SelectParams, clean: CleanParams) -> list[Rule]:
             operator = operator_class(use.use)(operator_class(use.use).Params.parse(step.params | use.params, where=f"{where}.params"))
             decided += filter_rules(_as_filter(operator), _both(step.when, use.when))
         elif use.use in entries("dataplane.rules"):
-            ruleset = load_ruleset(use.use)
-            op_id = ruleset.op_id(use.params, where=f"{where}.params")
-            decided += [
-                Rule(use.use, op_id, reason, predicate, use.when)
-                for reason, predicate in ruleset.resolve(use.params, where=f"{where}.params").items()
-            ]
+            resolved = load_rule_set(use.use, where=where).resolve(use.params, where=f"{where}.params")
+            decided += [Rule(use.use, resolved.op_id, reason, predicate, use.when) for reason, predicate in resolved.predicates().items()]
         else:
             known = [*entries("dataplane.rules"), *filters]
             raise ParamsError(f"no rule set or filter {use.use!r}, {did_you_mean(use.use, known)}", where=where, fix="correct the name")
-    for operator in build([step for step in clean.pipeline]):
+    for operator in build(clean.pipeline):
         if operator.name in filters:
             decided += filter_rules(_as_filter(operator), filters[operator.name].when)
     return decided

@@ -59,11 +59,13 @@ def packed_select(schema: pa.Schema, relation: str) -> str:
     DuckDB pushes a filter on ``operator.signal`` of this view down to the flat column.
     """
     plain = [f'"{name}"' for name in schema.names if SIGNAL_SEPARATOR not in name]
-    packed = [
-        f"struct_pack({', '.join(f'{signal} := "{operator}{SIGNAL_SEPARATOR}{signal}"' for signal in signals)}) AS {operator}"
-        for operator, signals in signals_by_operator(schema).items()
-    ]
+    packed = [_struct(operator, signals) for operator, signals in signals_by_operator(schema).items()]
     return f'SELECT {", ".join(plain + packed)} FROM "{relation}"'
+
+
+def _struct(operator: str, signals: list[str]) -> str:
+    fields = ", ".join(f'"{signal}" := "{operator}{SIGNAL_SEPARATOR}{signal}"' for signal in signals)
+    return f'struct_pack({fields}) AS "{operator}"'
 
 
 def signals_by_operator(schema: pa.Schema) -> dict[str, list[str]]:
@@ -128,7 +130,7 @@ def ask(connection: Any, query: str) -> pa.Table:
     if len(statements) != 1 or statements[0].type not in reading:
         raise UsageError("only one reading statement is answered (SELECT, FROM, DESCRIBE, SUMMARIZE, EXPLAIN)", where="sql", fix="ask a SELECT")
     try:
-        return connection.execute(statements[0]).to_arrow_table()
+        return connection.sql(query).to_arrow_table()
     except duckdb.OutOfMemoryException as error:
         raise DataError(str(error), where="sql", fix="ask for fewer columns, or raise --memory") from None
     except duckdb.Error as error:

@@ -54,7 +54,7 @@ def why(doc_id: str, root: Path = Path()) -> dict[str, Any]:
     def rows(table: str, columns: str = "*", where: str = "doc_id = ?", given: Any = doc_id) -> list[dict[str, Any]]:
         if table not in tables:
             return []
-        return list(connection.execute(f'SELECT {columns} FROM "{table}" WHERE {where}', [given]).to_arrow_table().to_pylist())
+        return list(connection.sql(f'SELECT {columns} FROM "{table}" WHERE {where}', params=[given]).to_arrow_table().to_pylist())
 
     life: dict[str, Any] = {
         "doc_id": doc_id,
@@ -86,7 +86,7 @@ def _signal_columns(root: Path) -> str:
 def _sequences(rows: Any, doc_id: str) -> list[dict[str, Any]]:
     found = rows(
         "packed",
-        "seq_id, list_filter(spans, lambda s: s.doc_id = getvariable('d')) AS spans".replace("getvariable('d')", f"'{doc_id}'"),
+        f"seq_id, list_filter(spans, lambda s: s.doc_id = '{doc_id}') AS spans",  # find_doc_id has proved it to be hex
         where="list_contains(list_transform(spans, lambda s: s.doc_id), ?)",
     )
     return [{"seq_id": row["seq_id"], **{k: v for k, v in span.items() if k != "doc_id"}} for row in found for span in row["spans"]]

@@ -1,0 +1,50 @@
+# make demo   set up, run the pipeline over the sample, print where the report is
+# make test   set up, run the tests
+# Both start from a bare checkout with Python 3.11 or 3.12. PYTHON=python3.12 chooses another interpreter.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: demo test test-all lint types plugins clean
+
+# torch first: deepspeed is built from source against it. DS_BUILD_OPS=0 compiles no kernels; DeepSpeed makes those it uses.
+$(VENV)/installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' || \
+	  { echo "Terraplane needs Python 3.11 or 3.12: make PYTHON=python3.12 ..." >&2; exit 3; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --upgrade pip "setuptools>=77" wheel ninja
+	$(PIP) install --quiet "torch>=2.11,<2.14" numpy
+	DS_BUILD_OPS=0 $(PIP) install --quiet --no-build-isolation --editable ".[train,sample,dev]"
+	touch $@
+
+demo: $(VENV)/installed
+	dataplane models fetch
+	dataplane plugins lock
+	test -d .dvc || dvc init --quiet
+	dvc repro
+	@dataplane tour
+
+test: $(VENV)/installed
+	dataplane models fetch
+	python -m pytest -m "not slow"
+
+test-all: $(VENV)/installed
+	dataplane models fetch
+	python -m pytest
+
+lint: $(VENV)/installed
+	ruff check .
+	ruff format --check .
+
+types: $(VENV)/installed
+	mypy
+
+plugins: $(VENV)/installed
+	$(PIP) install --quiet --no-build-isolation --no-deps ./plugins/terraplane-emoji
+	python -m pytest plugins/terraplane-emoji
+
+clean:
+	rm -rf $(VENV) lake models metrics plots report journal data/sample
