@@ -81,9 +81,9 @@ def review_items() -> Iterator[Mapping[str, Any]]:
 def pair_items() -> Iterator[Mapping[str, Any]]:
     """Which English sentence says what the Chinese one says."""
     levels: dict[int, list[str]] = defaultdict(list)
-    for pair in parallel.pairs():
+    for pair in parallel.translated():
         levels[pair.level].append(pair.english)
-    for pair in parallel.pairs():
+    for pair in parallel.translated():
         key = f"parallel/{pair.key}"
         wrong = others(levels[pair.level], pair.english, key) if split(key) == "held_out" else []
         if len(wrong) == N_CHOICES - 1:

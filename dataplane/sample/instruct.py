@@ -93,7 +93,7 @@ def review_items() -> Iterator[Mapping[str, Any]]:
 
 def pair_items() -> Iterator[Mapping[str, Any]]:
     """Translate, one direction a pair."""
-    for pair in parallel.pairs():
+    for pair in parallel.translated():
         key = f"parallel/{pair.key}"
         to_english = unit_hash(f"direction/{key}") < 0.5
         questions, text, answer = (TO_ENGLISH, pair.chinese, pair.english) if to_english else (TO_CHINESE, pair.english, pair.chinese)

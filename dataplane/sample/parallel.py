@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from dataplane.sample.files import File, Keep
 
 DISTRIBUTION = "hsk-sentences-audio"
 ROWS_IN_GROUP = 1_000
+_MISSING = re.compile(r"placeholder.*|PH")
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,11 @@ def pairs() -> tuple[Pair, ...]:
     loaded = json.loads(packages.read(DISTRIBUTION, "hsk_sentences_audio/data/sentences.json"))
     found = (Pair(row["id"], row["hsk_level"], row["topic"], row["chinese"], row["translation"]["en"]) for row in loaded)
     return tuple(sorted(found, key=lambda pair: pair.key))
+
+
+def translated() -> tuple[Pair, ...]:
+    """Pairs whose English is a translation and not a note that one is missing ("placeholder-p1", "PH")."""
+    return tuple(pair for pair in pairs() if not _MISSING.fullmatch(pair.english))
 
 
 def files(keep: Keep) -> Iterator[File]:

@@ -73,7 +73,7 @@ def review_items() -> Iterator[Mapping[str, Any]]:
 
 def pair_items() -> Iterator[Mapping[str, Any]]:
     """A sentence's translation is better than that of another sentence of its topic."""
-    members = ((f"parallel/{pair.key}", f"{pair.level}/{pair.topic}", pair) for pair in parallel.pairs())
+    members = ((f"parallel/{pair.key}", f"{pair.level}/{pair.topic}", pair) for pair in parallel.translated())
     for key, pair, other in siblings(members):
         if pair.english != other.english:
             prompt = pick(TO_ENGLISH, key).format(text=pair.chinese)

@@ -20,7 +20,20 @@ def reviews() -> Iterator[tuple[str, str, str]]:
                 yield f"{stem}/{number:05d}", line.rstrip("\r"), label
 
 
+def originals() -> dict[str, str]:
+    """Key of the first review with each text."""
+    found: dict[str, str] = {}
+    for key, text, _ in reviews():
+        found.setdefault(text.strip(), key)
+    return found
+
+
 def files(keep: Keep) -> Iterator[File]:
     """One compressed JSON Lines file; copies go together, so that a small sample has its duplicates too."""
-    rows = [{"id": key, "text": text, "label": label, "lang": "zh"} for key, text, label in reviews() if keep(f"reviews_zh/{text}")]
+    original = originals()
+    rows = [
+        {"id": key, "text": text, "label": label, "lang": "zh"}
+        for key, text, label in reviews()
+        if keep(f"reviews_zh/{original[text.strip()]}")
+    ]
     yield File("reviews.jsonl.gz", gz(jsonl(rows)), len(rows))
