@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -60,7 +60,8 @@ def rule_items() -> Iterator[Mapping[str, Any]]:
     linters: dict[str, list[str]] = defaultdict(list)
     for rule in rules.rules():
         linters[rule.linter].append(rule.name)
-    for rule in rules.rules():
+    reasons = Counter(rule.why for rule in rules.rules())
+    for rule in (rule for rule in rules.rules() if reasons[rule.why] == 1):
         key = f"rules/{rule.name}"
         quotation = quoted(rule.why, rule.name)
         wrong = others(linters[rule.linter], rule.name, key)

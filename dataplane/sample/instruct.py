@@ -68,12 +68,14 @@ def docstring_items() -> Iterator[Mapping[str, Any]]:
 
 
 def rule_items() -> Iterator[Mapping[str, Any]]:
-    """What a rule checks, why, and how its example is mended."""
+    """What a rule checks, why, and how its example is mended; of equal answers the first, as some rules share a reason."""
+    answered: set[str] = set()
     for rule in rules.rules():
         group = f"rules/{rule.name}"
         for kind, questions, section in (("what", RULE_QUESTIONS, rule.what), ("why", WHY_QUESTIONS, rule.why)):
             answer = whole_sentences(first_prose(section))
-            if len(answer) >= MIN_ANSWER_CHARS:
+            if len(answer) >= MIN_ANSWER_CHARS and answer not in answered:
+                answered.add(answer)
                 question = pick(questions, group).format(name=rule.name, code=rule.code)
                 yield item(f"{group}/{kind}", question, answer, source="rules", kind=kind, lang="en", group=group)
         if rule.good and len(rule.bad) <= MAX_CODE_CHARS and len(rule.good) <= MAX_CODE_CHARS:

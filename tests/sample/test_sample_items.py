@@ -77,7 +77,7 @@ def test_ids_and_contents_occur_once() -> None:
 def test_no_text_is_in_both_splits() -> None:
     texts: dict[str, set[str]] = {"train": set(), "held_out": set()}
     for row in rows_of(instruct):
-        if row["source"] == "docstrings":
+        if row["kind"] in ("what", "why"):
             texts[row["split"]].add(row["messages"][1]["content"])
     for row in rows_of(preference):
         if row["source"] == "docstrings":
@@ -112,6 +112,7 @@ def test_the_right_choice_is_right() -> None:
         source, _, key = row["id"].partition("/")
         if source == "rules":
             assert right == key
+            assert [rule.name for rule in summaries.values() if rule.why == summaries[key].why] == [key]
             assert row["question"].split("? ", 1)[1] in " ".join(summaries[key].why.split())
         if source == "docstrings":
             assert right == described[key].name
