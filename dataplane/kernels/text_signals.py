@@ -269,11 +269,15 @@ def _scan_lines(data, start, stop, table, row):  # type: ignore[no-untyped-def]
     """Fills the signals over lines, which end as str.splitlines ends them."""
     lines = bullets = ellipses = ended = filled = 0
     at = line = start
-    while at < stop or line < stop:
-        size = _line_break(data, at, stop) if at < stop else 0
-        if at < stop and size == 0:
+    while line < stop:
+        size = 0
+        while at < stop:
+            b = data[at]
+            if b <= 0x1E or b == 0xC2 or b == 0xE2:  # no other byte begins a line break
+                size = _line_break(data, at, stop)
+                if size:
+                    break
             at += 1
-            continue
         kinds = _line_kinds(data, line, at, table)
         lines += 1
         bullets += (kinds & _BULLET) != 0
@@ -317,11 +321,13 @@ def _repeats(data, start, stop, newlines):  # type: ignore[no-untyped-def]
     pieces = repeats = chars = 0
     at = piece = start
     while at <= stop:
+        while at < stop and data[at] != 0x0A:
+            at += 1
         run = at
         while run < stop and data[run] == 0x0A:
             run += 1
         if at < stop and run - at < newlines:
-            at = max(run, at + 1)
+            at = run
             continue
         key = xxh64(data, piece, at, np.uint64(0)) | np.uint64(1)
         slot = _slot(keys, key)

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dataplane.kernels.hashing import xxh64
+
 U8 = npt.NDArray[np.uint8]
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -187,3 +189,117 @@ def count_chars(data, start, stop):  # type: ignore[no-untyped-def]
     for i in range(start, stop):
         total += data[i] & 0xC0 != 0x80
     return total
+
+
+@nb.njit(nb.int64(OCTETS, nb.int64, nb.int64, FOLDS, OCTETS, nb.uint64[::1]), cache=True, nogil=True)
+def hash_words(data, start, stop, folds, table, out):  # type: ignore[no-untyped-def]
+    """Hashes the folded words of ``data[start:stop]``; each CJK character is a word. Returns how many there are.
+
+    Args:
+        data: uint8, UTF-8
+        start: First byte.
+        stop: Byte after the last.
+        folds: `fold_table()`
+        table: `classes()`
+        out: uint64, room for one word in two bytes and one more; word hashes in order
+
+    The hash of a word: h = P, then for each folded code point h = (h xor c) * P, h = h xor (h >> 32), modulo 2^64, with
+    P = 0x9E3779B185EBCA87. It is part of every stored signature and must not change.
+    """
+    prime, half = np.uint64(0x9E3779B185EBCA87), np.uint64(32)
+    words = 0
+    inside = False
+    h = prime
+    at = start
+    while at < stop:
+        code, at = decode(data, at, stop)
+        folded = folds[code]
+        if folded < 0:
+            continue
+        alone = folded > 0 and table[folded] & CJK != 0
+        if inside and (folded == 0 or alone):
+            out[words] = h
+            words += 1
+            inside = False
+        if folded == 0:
+            continue
+        if not inside:
+            h = prime
+        h = (h ^ np.uint64(folded)) * prime
+        h ^= h >> half
+        inside = True
+        if alone:
+            out[words] = h
+            words += 1
+            inside = False
+    if inside:
+        out[words] = h
+        words += 1
+    return words
+
+
+@nb.njit(nb.types.UniTuple(nb.int64, 2)(OCTETS, nb.int64, nb.int64, FOLDS, OCTETS, nb.int32[::1], nb.boolean[::1]), cache=True, nogil=True)
+def fold_letters(data, start, stop, folds, table, letters, starts):  # type: ignore[no-untyped-def]
+    """Folds text to letters and numbers alone, until `stop` or until `letters` is full.
+
+    Args:
+        data: uint8, UTF-8
+        start: First byte.
+        stop: Byte after the last.
+        folds: `fold_table()`
+        table: `classes()`
+        letters: int32, filled with folded code points
+        starts: bool, filled with whether a word begins at the letter; a CJK character is a word
+
+    Returns:
+        letters filled, and the byte to go on from
+    """
+    filled = 0
+    fresh = True
+    at = start
+    while at < stop and filled < len(letters):
+        code, at = decode(data, at, stop)
+        folded = folds[code]
+        if folded < 0:
+            continue
+        if folded == 0:
+            fresh = True
+            continue
+        alone = table[folded] & CJK != 0
+        letters[filled] = folded
+        starts[filled] = fresh or alone
+        filled += 1
+        fresh = alone
+    return filled, at
+
+
+def words_room(offsets: I64) -> int:
+    """Most words that any value between these offsets can have, plus one."""
+    return int(np.diff(offsets).max(initial=0)) // 2 + 2
+
+
+def letter_hashes(text: pa.Array) -> npt.NDArray[np.uint64]:
+    """128-bit hash of each text's letters and numbers, folded; of its bytes where it has none.
+
+    Args:
+        text: string or large_string [n]
+
+    Returns:
+        uint64 [n, 2]
+    """
+    data, offsets = text_buffers(text)
+    out = np.empty((len(offsets) - 1, 2), np.uint64)
+    room = int(np.diff(offsets).max(initial=0))
+    _hash_letters(data, offsets, fold_table(), classes(), room, out)
+    return out
+
+
+@nb.njit(nb.void(OCTETS, BOUNDS, FOLDS, OCTETS, nb.int64, nb.uint64[:, ::1]), cache=True, nogil=True)
+def _hash_letters(data, offsets, folds, table, room, out):  # type: ignore[no-untyped-def]
+    letters, starts = np.empty(room, np.int32), np.empty(room, np.bool_)
+    octets = letters.view(np.uint8)
+    for i in range(len(offsets) - 1):
+        n, _ = fold_letters(data, offsets[i], offsets[i + 1], folds, table, letters, starts)
+        for lane in range(2):
+            seed = np.uint64(lane)
+            out[i, lane] = xxh64(octets, 0, 4 * n, seed) if n else xxh64(data, offsets[i], offsets[i + 1], seed)
