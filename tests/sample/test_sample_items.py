@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 from collections import Counter
@@ -21,6 +22,7 @@ def everything(_: str) -> bool:
     return True
 
 
+@functools.cache
 def rows_of(module: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for file in module.files(everything) for line in file.data.decode().split("\n")[:-1]]
 

@@ -85,7 +85,8 @@ def test_every_source_says_its_kind_and_licence() -> None:
     assert tuple(sorted({source["kind"] for source in sources_params()})) == KINDS
 
 
-def test_a_smaller_choice_of_kinds_writes_only_these(tmp_path: Path) -> None:
+def test_a_smaller_choice_of_kinds_writes_only_these(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write, "EXAMPLES", {})
     params = SampleParams.parse({"fraction": 0.05, "kinds": ["books", "fortunes"]}, where="sample")
     counts = write_sample(tmp_path / "sample", params=params)
     assert list(counts["sources"]) == ["bible_kjv", "bible_asv", "fortunes"]
