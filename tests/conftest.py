@@ -29,3 +29,17 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the public data sets are not at {folder} (set TERRAPLANE_SHARED_DATA)")
     return folder
+
+
+@pytest.fixture
+def put(project: Path):  # type: ignore[no-untyped-def]
+    """Writes a table of the project's lake: put(name, pa.Table or RecordBatch)."""
+    import pyarrow as pa
+
+    from dataplane.snapshot import Snapshot, commit_parts, write_part
+
+    def write(table: str, rows: pa.Table | pa.RecordBatch) -> Snapshot:
+        batches = rows.to_batches() if isinstance(rows, pa.Table) else [rows]
+        return commit_parts(table, rows.schema, [write_part(table, rows.schema, batches, project)], project)
+
+    return write
