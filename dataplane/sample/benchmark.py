@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dataplane.sample import parallel, rules
@@ -21,11 +21,11 @@ ITEMS_A_FILE = 100
 MIN_ITEMS_A_FILE = 20
 
 
-def item(key: str, question: str, right: str, wrong: Sequence[str], *, lang: str) -> dict[str, Any]:
-    """One question; the place of the right choice goes by the hash of the id."""
+def item(key: str, question: str, right: str, wrong: Sequence[str], *, lang: str, passage: str) -> dict[str, Any]:
+    """One question; the place of the right choice goes by the hash of the id, `passage` is what it takes from the corpus."""
     place = int(unit_hash(f"place/{key}") * (len(wrong) + 1))
     choices = [*wrong[:place], right, *wrong[place:]]
-    return {"id": key, "question": question, "choices": choices, "answer": place, "lang": lang}
+    return {"id": key, "question": question, "choices": choices, "answer": place, "lang": lang, "passage": passage}
 
 
 def others(family: Sequence[str], right: str, key: str) -> list[str]:
@@ -52,7 +52,7 @@ def docstring_items() -> Iterator[Mapping[str, Any]]:
         wrong = others(modules[each.module], each.name, key)
         if split(key) == "held_out" and quotation and len(wrong) == N_CHOICES - 1:
             question = f"Which name of Python's module `{each.module}` is described here? {quotation}"
-            yield item(key, question, each.name, wrong, lang="en")
+            yield item(key, question, each.name, wrong, lang="en", passage=quotation)
 
 
 def rule_items() -> Iterator[Mapping[str, Any]]:
@@ -66,7 +66,7 @@ def rule_items() -> Iterator[Mapping[str, Any]]:
         quotation = quoted(rule.why, rule.name)
         wrong = others(linters[rule.linter], rule.name, key)
         if split(key) == "held_out" and quotation and len(wrong) == N_CHOICES - 1:
-            yield item(key, f"Which Ruff rule has this reason? {quotation}", rule.name, wrong, lang="en")
+            yield item(key, f"Which Ruff rule has this reason? {quotation}", rule.name, wrong, lang="en", passage=quotation)
 
 
 def review_items() -> Iterator[Mapping[str, Any]]:
@@ -76,7 +76,7 @@ def review_items() -> Iterator[Mapping[str, Any]]:
         if split(key) == "held_out":
             right = LABELS_ZH[label]
             wrong = [each for each in LABELS_ZH.values() if each != right]
-            yield item(key, f"下面这条评论的情感是正面的还是负面的？{text}", right, wrong, lang="zh")
+            yield item(key, f"下面这条评论的情感是正面的还是负面的？{text}", right, wrong, lang="zh", passage=text)
 
 
 def pair_items() -> Iterator[Mapping[str, Any]]:
@@ -88,17 +88,27 @@ def pair_items() -> Iterator[Mapping[str, Any]]:
         key = f"parallel/{pair.key}"
         wrong = others(levels[pair.level], pair.english, key) if split(key) == "held_out" else []
         if len(wrong) == N_CHOICES - 1:
-            yield item(key, f"“{pair.chinese}”用英语怎么说？", pair.english, wrong, lang="zh")
+            yield item(key, f"“{pair.chinese}”用英语怎么说？", pair.english, wrong, lang="zh", passage=pair.chinese)
+
+
+SOURCES: Mapping[str, Callable[[], Iterator[Mapping[str, Any]]]] = {
+    "docstrings": docstring_items,
+    "parallel": pair_items,
+    "reviews_zh": review_items,
+    "rules": rule_items,
+}
+
+
+def decontaminate_params(folder: str) -> list[dict[str, Any]]:
+    """The `decontaminate.benchmarks` subtree of params.yaml that finds the passages of the questions in `folder`."""
+    return [
+        {"name": f"sample_{source}", "paths": [f"{folder}/{source}.jsonl"], "fields": ["passage"], "id_field": "id"} for source in SOURCES
+    ]
 
 
 def files(keep: Keep) -> Iterator[File]:
     """One JSON Lines file a source; the first by hash, so that a small sample asks of what it keeps."""
-    for source, items in {
-        "docstrings": docstring_items(),
-        "parallel": pair_items(),
-        "reviews_zh": review_items(),
-        "rules": rule_items(),
-    }.items():
-        ordered = sorted(distinct(items, "question"), key=lambda each: (unit_hash(each["id"]), each["id"]))[:ITEMS_A_FILE]
+    for source, items in SOURCES.items():
+        ordered = sorted(distinct(items(), "question"), key=lambda each: (unit_hash(each["id"]), each["id"]))[:ITEMS_A_FILE]
         kept = [each for number, each in enumerate(ordered) if keep(each["id"]) or number < MIN_ITEMS_A_FILE]
         yield as_file(f"{source}.jsonl", kept)

@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 import functools
-import gzip
 import json
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataplane.sample import benchmark, docstrings, instruct, preference, rules
+from dataplane.corpus.contamination import DecontaminateParams, build_index, scan
+from dataplane.sample import benchmark, docstrings, instruct, parallel, preference, reviews, rules
 from dataplane.sample.items import MAX_ANSWER_CHARS, first_prose, split, whole_sentences
 
 Examples = dict[str, list[dict[str, Any]]]
@@ -64,9 +65,10 @@ def test_preferences_have_the_promised_fields_and_differ(examples: Examples) -> 
 
 def test_questions_have_the_promised_fields_and_distinct_choices(examples: Examples) -> None:
     for row in examples["benchmark"]:
-        assert list(row) == ["id", "question", "choices", "answer", "lang"]
+        assert list(row) == ["id", "question", "choices", "answer", "lang", "passage"]
         assert len(set(row["choices"])) == len(row["choices"]) in (2, 4)
         assert 0 <= row["answer"] < len(row["choices"])
+        assert row["passage"] in row["question"]
     assert {row["lang"] for row in examples["benchmark"]} == {"en", "zh"}
 
 
@@ -128,14 +130,20 @@ def test_every_place_of_the_answer_is_used_about_equally() -> None:
         assert all(abs(places[place] - n / choices) < 5 * (n * (choices - 1)) ** 0.5 / choices for place in range(choices))
 
 
-def test_questions_quote_enough_words_of_the_corpus_to_be_found_there() -> None:
-    (file,) = docstrings.files(everything)
-    corpus = " \n ".join(" ".join(json.loads(line)["text"].split()) for line in gzip.decompress(file.data).decode().split("\n")[:-1])
-    for row in rows_of(benchmark):
-        if row["id"].startswith("docstrings/"):
-            words = row["question"].split("? ", 1)[1].split()
-            assert len(words) >= benchmark.MIN_QUOTED_WORDS
-            assert " ".join(words[: benchmark.MIN_QUOTED_WORDS]) in corpus, row["id"]
+def test_decontamination_finds_every_long_enough_question_in_the_corpus(tmp_path: Path) -> None:
+    folder = tmp_path / "benchmark"
+    folder.mkdir()
+    for file in benchmark.files(everything):
+        (folder / file.path).write_bytes(file.data)
+    params = DecontaminateParams.parse({"benchmarks": benchmark.decontaminate_params("benchmark")}, where="decontaminate")
+    index = build_index(params, tmp_path)
+    texts = [f"{each.key}\n\n{each.text}" for each in docstrings.stdlib()] + [rule.explanation for rule in rules.rules()]
+    texts += [text for _, text, _ in reviews.reviews()] + [pair.chinese for pair in parallel.pairs()]
+    hits = scan(index, pa.array([str(number) for number in range(len(texts))]), pa.array(texts, pa.large_string()))
+    found = {row["item_id"] for row in hits.to_pylist() if row["covered"] >= params.min_covered}
+    rows = rows_of(benchmark)
+    assert len(found) == len(rows) - sum(index.skipped.values())
+    assert len(found) > 0.75 * len(rows)
 
 
 @given(st.dictionaries(st.text(max_size=8), st.sampled_from("abc"), max_size=30))
