@@ -108,34 +108,3 @@ def _group_minimum(ids: pa.Array, group: I64, groups: I64, starts: I64) -> pa.Ar
     place[order] = np.arange(len(ids))
     lowest = order[np.minimum.reduceat(place, starts)]
     return ids.take(pa.array(lowest[np.searchsorted(groups, group)]))
-
-
-def combine(exact: pa.Table, near: pa.Table) -> pa.Table:
-    """One table of clusters from exact duplicates and the near-duplicates among their survivors.
-
-    A copy of a document that was then dropped as a near-duplicate stands behind the document that was kept, with the
-    similarity of what it is a copy of.
-
-    Args:
-        exact: Rows of `duplicates` over all documents.
-        near: Rows of `duplicates` over those that `exact` does not drop.
-
-    Returns:
-        Rows of `duplicates`, sorted by cluster_id, kept first, then doc_id
-    """
-    onward = {row["doc_id"]: row for row in near.to_pylist()}
-    rows = dict(onward)
-    for row in exact.to_pylist():
-        ahead = onward.get(row["representative"])
-        if row["doc_id"] in onward or ahead is None:
-            rows.setdefault(row["doc_id"], row)
-        elif ahead["kept"]:
-            rows[row["doc_id"]] = row
-        else:
-            rows[row["doc_id"]] = {**ahead, "doc_id": row["doc_id"]}
-    smallest: dict[str, str] = {}
-    for doc_id, row in rows.items():
-        smallest[row["representative"]] = min(doc_id, smallest.get(row["representative"], doc_id))
-    merged = [{**row, "cluster_id": smallest[row["representative"]]} for row in rows.values()]
-    merged.sort(key=lambda row: (row["cluster_id"], not row["kept"], row["doc_id"]))
-    return pa.Table.from_pylist(merged, schema=schema.DUPLICATES)

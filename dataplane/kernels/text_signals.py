@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dataplane.kernels.hashing import xxh64
+from dataplane.kernels.repetition import scan_duplicates, scan_grams
 from dataplane.kernels.unicode import (
     ALPHA,
     BOUNDS,
@@ -23,9 +23,9 @@ from dataplane.kernels.unicode import (
     TERMINAL,
     WORD,
     classes,
-    count_chars,
     decode,
     previous,
+    strip,
     text_buffers,
 )
 
@@ -61,6 +61,8 @@ _LINE_COUNT = SIGNALS.index("n_lines")
 _PRIME = np.uint64(0x9E3779B185EBCA87)
 _MIX = np.uint64(0xC2B2AE3D27D4EB4F)
 _SHIFT = np.uint64(32)
+
+_STOP_WORD_CHARS = max(map(len, STOP_WORDS))
 
 _BULLET, _ELLIPSIS, _ENDED, _FILLED = 1, 2, 4, 8
 _U64S, _I32S = nb.uint64[::1], nb.int32[::1]
@@ -129,76 +131,96 @@ def _ones(bits):  # type: ignore[no-untyped-def]
     return total
 
 
-@nb.njit(nb.int64(OCTETS, nb.int64, nb.int64, OCTETS, nb.boolean, _U64S, _I32S, _I32S, nb.float64[::1]), cache=True, nogil=True)
+@nb.njit(nb.void(nb.int64, nb.int64, nb.int64[::1]), inline="always", cache=True, nogil=True)
+def _count_char(code, bits, counts):  # type: ignore[no-untyped-def]
+    """Counts one character: all, letters, CJK, digits, hash signs, ellipses; then the runs of "." and "…" that end here."""
+    counts[0] += 1
+    if bits & ALPHA:
+        counts[1] += 1
+        counts[2] += (bits & CJK) != 0
+        counts[6] = counts[7] = 0
+        return
+    counts[3] += (bits & DIGIT) != 0
+    counts[4] += code == 0x23
+    counts[6] = counts[6] + 1 if code == 0x2E else 0
+    counts[7] = counts[7] + 1 if code == 0x2026 else 0
+    # Three dots are an ellipsis; so are "…" and the "……" of Chinese.
+    counts[5] += (counts[6] > 0 and counts[6] % 3 == 0) + (counts[7] & 1)
+
+
+@nb.njit(nb.void(nb.int64, nb.int64, nb.int64, nb.int64[::1]), inline="always", cache=True, nogil=True)
+def _count_word(bits, length, key, counts):  # type: ignore[no-untyped-def]
+    """Counts one word: all, those with a letter or number and their characters, those with a letter, the stop words met."""
+    counts[0] += 1
+    counts[3] += (bits & ALPHA) != 0
+    if bits & SOLID:
+        counts[1] += 1
+        counts[2] += length
+    if length <= _STOP_WORD_CHARS:
+        counts[4] |= _stop_word_bit(key)
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64[::1], nb.float64[::1]), cache=True, nogil=True)
+def _fill_words(of_chars, of_words, row):  # type: ignore[no-untyped-def]
+    """The first columns of a row, but for the number of lines."""
+    words, solid, total, letters = max(of_words[0], 1), max(of_words[1], 1), max(of_chars[0], 1), max(of_chars[1], 1)
+    row[0], row[1] = of_chars[0], of_words[1]
+    row[3] = of_words[2] / solid
+    row[4] = of_chars[4] / words
+    row[5] = of_chars[5] / words
+    row[6] = of_words[3] / words
+    row[7], row[8] = _ones(of_words[4]), _ones(of_words[5])
+    row[9] = of_chars[2] / letters
+    row[10] = of_chars[3] / total
+
+
+@nb.njit(
+    nb.types.UniTuple(nb.int64, 2)(OCTETS, nb.int64, nb.int64, OCTETS, nb.boolean, _U64S, _I32S, _I32S, nb.float64[::1]),
+    cache=True,
+    nogil=True,
+)
 def _scan_words(data, start, stop, table, paper, hashes, chars, joined, row):  # type: ignore[no-untyped-def]
-    """Fills the word signals, and the hash, length and length-with-a-space of each word; returns how many were kept."""
-    n_chars = n_cjk = n_alpha = n_digits = n_hashes = n_ellipses = 0
-    n_units = n_solid = n_solid_chars = n_alpha_units = 0
-    stop_words = stop_characters = 0
-    dots = leaders = 0  # lengths of the runs of "." and "…" that end here
-    length = 0  # of the word being read
-    bits_before = bits_any = 0
-    key = nb.int64(0)
-    h = _PRIME
-    gap = last_cjk = 0
-    kept, limit = 0, len(hashes)
+    """Fills the word signals, and the hash of each word with the lengths before it (see `repetition.scan_grams`).
+
+    Returns how many words were kept, and the text's characters up to there.
+    """
+    of_chars, of_words = np.zeros(8, np.int64), np.zeros(6, np.int64)
+    kept, cut = 0, -1
+    length = before = bits_any = last_cjk = 0
+    key, h = nb.int64(0), _PRIME
     chars[0] = joined[0] = 0
     at = start
     while at <= stop:
+        code, bits, after = nb.int64(0x20), nb.int64(SPACE), stop + 1  # the end ends the last word
         if at < stop:
             code, after = decode(data, at, stop)
             bits = nb.int64(table[code])
-            n_chars += 1
-            n_cjk += (bits & CJK) != 0
-            n_alpha += (bits & ALPHA) != 0
-            n_digits += (bits & DIGIT) != 0
-            n_hashes += code == 0x23
-            dots = dots + 1 if code == 0x2E else 0
-            leaders = leaders + 1 if code == 0x2026 else 0
-            n_ellipses += (dots > 0 and dots % 3 == 0) + (leaders & 1)  # "……" is one ellipsis of Chinese
-        else:
-            code, after, bits = nb.int64(0), stop + 1, nb.int64(SPACE)
-        goes_on = not (bits & SPACE) and _joins(bits, bits_before, length, paper)
-        if length and not goes_on:
-            n_units += 1
-            n_alpha_units += (bits_any & ALPHA) != 0
-            if bits_any & SOLID:
-                n_solid += 1
-                n_solid_chars += length
-            if length <= 4:
-                stop_words |= _stop_word_bit(key)
-            if kept < limit:
+            _count_char(code, bits, of_chars)
+        if length and (bits & SPACE or not _joins(bits, before, length, paper)):
+            _count_word(bits_any, length, key, of_words)
+            if kept < len(hashes):
                 is_cjk = 1 if bits_any & CJK else 0
-                gap = 0 if kept == 0 or is_cjk or last_cjk else 1
-                last_cjk = is_cjk
                 hashes[kept] = (h ^ (h >> _SHIFT)) * _MIX
                 chars[kept + 1] = chars[kept] + length
-                joined[kept + 1] = joined[kept] + length + gap
-                kept += 1
+                joined[kept + 1] = joined[kept] + length + (0 if kept == 0 or is_cjk or last_cjk else 1)
+                kept, last_cjk = kept + 1, is_cjk
+            elif cut < 0:
+                cut = of_chars[0] - length - (1 if at < stop else 0)
             length = 0
         if not bits & SPACE:
             if length == 0:
                 h, key, bits_any = _PRIME, nb.int64(0), 0
-                if bits & CJK:
-                    stop_characters |= _stop_character_bit(code)
+                of_words[5] |= _stop_character_bit(code) if bits & CJK else 0
             length += 1
             bits_any |= bits
             h = (h ^ nb.uint64(code)) * _PRIME
             h ^= h >> _SHIFT
-            if length <= 4:
-                lower = code + 32 if 65 <= code <= 90 else code
-                key = (key << 8) | (lower if lower < 128 else 255)
-        bits_before = bits
+            if length <= _STOP_WORD_CHARS:
+                key = (key << 8) | (code + 32 if 65 <= code <= 90 else min(code, 255))
+        before = bits
         at = after
-    row[0], row[1] = n_chars, n_solid
-    row[3] = n_solid_chars / max(n_solid, 1)
-    row[4] = n_hashes / max(n_units, 1)
-    row[5] = n_ellipses / max(n_units, 1)
-    row[6] = n_alpha_units / max(n_units, 1)
-    row[7], row[8] = _ones(stop_words), _ones(stop_characters)
-    row[9] = n_cjk / max(n_alpha, 1)
-    row[10] = n_digits / max(n_chars, 1)
-    return kept
+    _fill_words(of_chars, of_words, row)
+    return kept, (of_chars[0] if cut < 0 else cut)
 
 
 @nb.njit(nb.int64(OCTETS, nb.int64, nb.int64), inline="always", cache=True, nogil=True)
@@ -214,22 +236,6 @@ def _line_break(data, at, stop):  # type: ignore[no-untyped-def]
     if b == 0xE2 and at + 2 < stop and data[at + 1] == 0x80 and (data[at + 2] == 0xA8 or data[at + 2] == 0xA9):
         return 3
     return 0
-
-
-@nb.njit(nb.types.UniTuple(nb.int64, 2)(OCTETS, nb.int64, nb.int64, OCTETS), cache=True, nogil=True)
-def _strip(data, start, stop, table):  # type: ignore[no-untyped-def]
-    """Bounds of ``data[start:stop]`` without the white space around it."""
-    while start < stop:
-        code, after = decode(data, start, stop)
-        if not table[code] & SPACE:
-            break
-        start = after
-    while stop > start:
-        at = previous(data, stop, start)
-        if not table[decode(data, at, stop)[0]] & SPACE:
-            break
-        stop = at
-    return start, stop
 
 
 @nb.njit(nb.boolean(OCTETS, nb.int64, nb.int64), cache=True, nogil=True)
@@ -250,7 +256,7 @@ def _starts_with_bullet(data, start, stop):  # type: ignore[no-untyped-def]
 @nb.njit(nb.int64(OCTETS, nb.int64, nb.int64, OCTETS), cache=True, nogil=True)
 def _line_kinds(data, start, stop, table):  # type: ignore[no-untyped-def]
     """Kinds of one line as bits."""
-    start, stop = _strip(data, start, stop, table)
+    start, stop = strip(data, start, stop, table)
     if start == stop:
         return 0
     kinds = _FILLED
@@ -292,140 +298,6 @@ def _scan_lines(data, start, stop, table, row):  # type: ignore[no-untyped-def]
     row[_LINES + 2] = ended / max(filled, 1)
 
 
-@nb.njit(nb.int64(_U64S, nb.uint64), inline="always", cache=True, nogil=True)
-def _slot(keys, key):  # type: ignore[no-untyped-def]
-    """Where a key lies, or the empty place (0) where it would. The table's size is a power of two, and it is never full."""
-    mask = len(keys) - 1
-    at = nb.int64(key >> np.uint64(20)) & mask
-    while keys[at] != 0 and keys[at] != key:
-        at = (at + 1) & mask
-    return at
-
-
-@nb.njit(nb.int64(nb.int64), cache=True, nogil=True)
-def _capacity(n):  # type: ignore[no-untyped-def]
-    """Size of a hash table for n keys: a power of two, at least twice n."""
-    size = 8
-    while size < 2 * n:
-        size *= 2
-    return size
-
-
-@nb.njit(nb.types.UniTuple(nb.int64, 3)(OCTETS, nb.int64, nb.int64, nb.int64), cache=True, nogil=True)
-def _repeats(data, start, stop, newlines):  # type: ignore[no-untyped-def]
-    """Pieces between runs of at least `newlines` newlines; those that came before, and their characters."""
-    pieces = 1
-    for i in range(start, stop):
-        pieces += data[i] == 0x0A
-    keys = np.zeros(_capacity(pieces), np.uint64)
-    pieces = repeats = chars = 0
-    at = piece = start
-    while at <= stop:
-        while at < stop and data[at] != 0x0A:
-            at += 1
-        run = at
-        while run < stop and data[run] == 0x0A:
-            run += 1
-        if at < stop and run - at < newlines:
-            at = run
-            continue
-        key = xxh64(data, piece, at, np.uint64(0)) | np.uint64(1)
-        slot = _slot(keys, key)
-        if keys[slot] == key:
-            repeats += 1
-            chars += count_chars(data, piece, at)
-        keys[slot] = key
-        pieces += 1
-        piece = run
-        at = run if run > at else at + 1
-    return pieces, repeats, chars
-
-
-@nb.njit(nb.void(OCTETS, nb.int64, nb.int64, OCTETS, nb.float64[::1]), cache=True, nogil=True)
-def _scan_duplicates(data, start, stop, table, row):  # type: ignore[no-untyped-def]
-    """Fills the shares of repeated lines and paragraphs."""
-    total = max(row[0], 1.0)
-    pieces, repeats, chars = _repeats(data, start, stop, 1)
-    row[_DUPLICATES] = repeats / pieces
-    row[_DUPLICATES + 1] = chars / total
-    first, last = _strip(data, start, stop, table)
-    pieces, repeats, chars = _repeats(data, first, last, 2)
-    row[_DUPLICATES + 2] = repeats / pieces
-    row[_DUPLICATES + 3] = chars / total
-
-
-@nb.njit(_I32S(nb.int64, nb.int64, _U64S, _U64S, _I32S, _I32S, _U64S, _I32S), cache=True, nogil=True)
-def _count_grams(n, size, grams, hashes, places, slots, keys, counts):  # type: ignore[no-untyped-def]
-    """Lengthens the n-grams at `places` by a word and counts them; returns the places of those found more than once."""
-    room = _capacity(len(places))
-    keys = keys[:room]
-    keys[:] = 0
-    counts[:room] = 0
-    for at in places:
-        if at + size > n:
-            continue
-        h = (grams[at] ^ (grams[at] >> _SHIFT)) * _PRIME + hashes[at + size - 1]
-        grams[at] = h
-        key = (h ^ (h >> np.uint64(29))) * _MIX | np.uint64(1)
-        slot = _slot(keys, key)
-        keys[slot] = key
-        counts[slot] += 1
-        slots[at] = slot
-    kept = 0
-    again = np.empty(len(places), np.int32)
-    for at in places:
-        if at + size <= n and counts[slots[at]] > 1:
-            again[kept] = at
-            kept += 1
-    return again[:kept]
-
-
-@nb.njit(nb.int64(nb.int64, _I32S, _I32S, _I32S, _I32S, _I32S), cache=True, nogil=True)
-def _top_chars(size, places, slots, counts, chars, joined):  # type: ignore[no-untyped-def]
-    """Characters of the most frequent n-gram (the first of equals), spaces between its words included, times its count."""
-    best, where = 0, 0
-    for at in places:
-        if counts[slots[at]] > best:
-            best, where = counts[slots[at]], at
-    gap = (joined[where + 1] - joined[where]) - (chars[where + 1] - chars[where])
-    return best * (joined[where + size] - joined[where] - gap)
-
-
-@nb.njit(nb.int64(nb.int64, _I32S, _I32S, _I32S, _I32S), cache=True, nogil=True)
-def _duplicate_chars(size, places, slots, counts, chars):  # type: ignore[no-untyped-def]
-    """Characters of n-grams that came before; the window jumps over each one found."""
-    total = free = 0
-    for at in places:
-        if at < free:
-            continue
-        if counts[slots[at]] < 0:
-            total += chars[at + size] - chars[at]
-            free = at + size
-        else:
-            counts[slots[at]] = -1
-    return total
-
-
-@nb.njit(nb.void(nb.int64, _U64S, _I32S, _I32S, nb.float64[::1]), cache=True, nogil=True)
-def _scan_grams(n, hashes, chars, joined, row):  # type: ignore[no-untyped-def]
-    """Fills the n-gram signals. An n-gram can only repeat where its first n - 1 words do, so each round looks at fewer."""
-    grams = hashes[:n].copy()
-    places = np.arange(n).astype(np.int32)
-    slots = np.empty(n, np.int32)
-    keys = np.empty(_capacity(n), np.uint64)
-    counts = np.empty(len(keys), np.int32)
-    total = row[0] if n < MAX_NGRAM_WORDS else joined[n]
-    for size in range(2, 11):
-        places = _count_grams(n, size, grams, hashes, places, slots, keys, counts)
-        if len(places) == 0:
-            return
-        if size <= 4:
-            found = _top_chars(size, places, slots, counts, chars, joined)
-        else:
-            found = _duplicate_chars(size, places, slots, counts, chars)
-        row[_GRAMS + size - 2] = min(found / total, 1.0)
-
-
 @nb.njit(nb.void(OCTETS, BOUNDS, OCTETS, nb.boolean, nb.int64, nb.float64[:, ::1]), cache=True, nogil=True)
 def _measure(data, offsets, table, paper, max_words, out):  # type: ignore[no-untyped-def]
     hashes = np.empty(max_words, np.uint64)
@@ -433,8 +305,8 @@ def _measure(data, offsets, table, paper, max_words, out):  # type: ignore[no-un
     joined = np.empty(max_words + 1, np.int32)
     for i in range(len(offsets) - 1):
         start, stop = offsets[i], offsets[i + 1]
-        n = _scan_words(data, start, stop, table, paper, hashes, chars, joined, out[i])
+        n, total = _scan_words(data, start, stop, table, paper, hashes, chars, joined, out[i])
         _scan_lines(data, start, stop, table, out[i])
-        _scan_duplicates(data, start, stop, table, out[i])
+        scan_duplicates(data, start, stop, table, out[i, _DUPLICATES:])
         if n >= 2:
-            _scan_grams(n, hashes, chars, joined, out[i])
+            scan_grams(n, total, hashes, chars, joined, out[i, _GRAMS:])

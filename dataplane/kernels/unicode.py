@@ -182,6 +182,22 @@ def previous(data, at, start):  # type: ignore[no-untyped-def]
     return at
 
 
+@nb.njit(nb.types.UniTuple(nb.int64, 2)(OCTETS, nb.int64, nb.int64, OCTETS), cache=True, nogil=True)
+def strip(data, start, stop, table):  # type: ignore[no-untyped-def]
+    """Bounds of ``data[start:stop]`` without the white space around it."""
+    while start < stop:
+        code, after = decode(data, start, stop)
+        if not table[code] & SPACE:
+            break
+        start = after
+    while stop > start:
+        at = previous(data, stop, start)
+        if not table[decode(data, at, stop)[0]] & SPACE:
+            break
+        stop = at
+    return start, stop
+
+
 @nb.njit(nb.int64(OCTETS, nb.int64, nb.int64), cache=True, nogil=True)
 def count_chars(data, start, stop):  # type: ignore[no-untyped-def]
     """Code points in ``data[start:stop]``."""
