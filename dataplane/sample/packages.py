@@ -11,7 +11,7 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from pathlib import Path
@@ -154,18 +154,19 @@ def ruff_rules() -> tuple[dict[str, Any], ...]:
     return tuple(rules)
 
 
-def readmes() -> Iterator[tuple[Distribution, str]]:
+@functools.cache
+def readmes() -> tuple[tuple[Distribution, str], ...]:
     """Distributions with a long description, sorted by name, and that description.
 
     Terraplane and what is built upon it are left out, so that installing a plugin leaves the sample as it is.
     """
-    seen = set()
+    found: dict[str, tuple[Distribution, str]] = {}
     for installed in sorted(distributions(), key=lambda each: str(each.metadata["Name"]).lower()):
         name = str(installed.metadata["Name"])
         description = installed.metadata.get("Description") or installed.metadata.get_payload()  # type: ignore[attr-defined]
-        if len(description) > README_MIN_CHARS and name not in seen and not _is_own(installed):
-            seen.add(name)
-            yield installed, description
+        if len(description) > README_MIN_CHARS and name not in found and not _is_own(installed):
+            found[name] = (installed, description)
+    return tuple(found.values())
 
 
 def _is_own(installed: Distribution) -> bool:

@@ -25,8 +25,24 @@ TIMEOUT_SECONDS = 120
 CRAWLED_AT = "2022-10-24T00:00:00Z"
 SITE = "https://pydoc.example"
 MAX_PAGE_BYTES = 250_000
-# What opens a window or a browser when imported, changes the interpreter, or is private.
-SKIPPED = frozenset({"antigravity", "idlelib", "rlcompleter", "site", "test", "this", "tkinter", "turtle", "turtledemo"})
+# What opens a window or a browser when imported or changes the interpreter; and pages longer than MAX_PAGE_BYTES.
+SKIPPED = frozenset(
+    {
+        "antigravity",
+        "ast",
+        "asyncio",
+        "builtins",
+        "mailbox",
+        "idlelib",
+        "rlcompleter",
+        "site",
+        "test",
+        "this",
+        "tkinter",
+        "turtle",
+        "turtledemo",
+    }
+)
 PACKAGES_IN_DEPTH = (
     "collections",
     "concurrent",
