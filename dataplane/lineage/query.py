@@ -8,6 +8,7 @@ from typing import Any
 
 from dataplane.errors import UsageError
 from dataplane.lake.sql import ask, connect, signals_by_operator
+from dataplane.params import load_params
 from dataplane.schema import DOC_ID_HEX_CHARS
 from dataplane.snapshot import Snapshot, snapshot_path
 
@@ -120,12 +121,14 @@ def _verdict(life: dict[str, Any]) -> str:
 
 def payload(doc_id: str, root: Path = Path()) -> tuple[bytes, bytes]:
     """The payload as stored, and as read again from the raw file at its locator."""
+    from dataplane.sources.files import parse_specs
     from dataplane.sources.locator import read_payload
 
     connection = connect(root)
     doc_id = find_doc_id(connection, doc_id)
     row = Snapshot.load("raw", root).to_table(filter=f"doc_id = '{doc_id}'").to_pylist()[0]
-    return row["payload"], read_payload(root, row)
+    specs = parse_specs(load_params(root / "params.yaml").get("sources"))
+    return row["payload"], read_payload(root, row, specs)
 
 
 def answer(query: str, root: Path = Path()) -> Any:

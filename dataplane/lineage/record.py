@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -21,7 +22,7 @@ from dataplane import lockfile
 from dataplane.engine import local
 from dataplane.engine.journal import FOLDER as JOURNAL_FOLDER
 from dataplane.engine.journal import Journal
-from dataplane.engine.tables import TableTask, is_whole, parts
+from dataplane.engine.tables import TableTask, counts, is_whole, parts
 from dataplane.errors import AccountingError, EnvironmentFault, LakeBusy, ParamsError, TerraplaneError
 from dataplane.params import digest, load_params
 from dataplane.settings import Settings, load_settings
@@ -47,6 +48,7 @@ class StageRun:
         params: The subtrees, by their dotted path.
         inputs: Snapshot of each table.
         settings: Workers and folders; they change no output.
+        counts: What the units of the last `map` counted.
     """
 
     def __init__(self, stage: str, *, inputs: Sequence[str] = (), params: Sequence[str] = ()) -> None:
@@ -55,6 +57,7 @@ class StageRun:
         self.params: dict[str, Any] = {}
         self.inputs: dict[str, Snapshot] = {}
         self.settings: Settings = load_settings(self.root)
+        self.counts: Counter[str] = Counter()
         self._outputs: dict[str, str] = {}
         self._rows: dict[str, int] = {}
         self._metrics: dict[str, Any] = {}
@@ -118,6 +121,7 @@ class StageRun:
             title=self.stage,
             whole=lambda result: is_whole(result, self.root),
         )
+        self.counts = counts(results)
         return {table: self._commit(table, schema, parts(results, table)) for table, schema in task.tables.items()}
 
     def write(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Snapshot:

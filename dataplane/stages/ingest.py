@@ -1,0 +1,99 @@
+"""ingest: raw files -> raw, ingest_quarantine. Every record with its locator; what cannot be read is put aside with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from dataplane import schema
+from dataplane.engine.tables import TableTask
+from dataplane.errors import DataError
+from dataplane.lineage.record import StageRun, stage_main
+from dataplane.operator import file_digest
+from dataplane.snapshot import Snapshot
+from dataplane.sources.files import InputFile, SourceSpec, expand, parse_specs
+from dataplane.sources.records import Reader, check_formats
+
+# Small files are read together, so that a unit is worth a worker's while.
+UNIT_BYTES = 8 << 20
+
+
+class Ingest(TableTask):
+    """Reads a group of files."""
+
+    def __init__(self, root: Path, specs: Sequence[SourceSpec], run_id: str) -> None:
+        super().__init__(root, {"raw": schema.RAW, "ingest_quarantine": schema.QUARANTINE})
+        self.specs, self.run_id = list(specs), run_id
+
+    def run(self, unit: Sequence[InputFile]) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The records of the files, in order."""
+        for file in unit:
+            reader = Reader(self.specs[file.spec], file, self.run_id)
+            yield from reader.batches()
+            self.counts["found"] += reader.found
+
+
+def group(files: Sequence[InputFile]) -> list[list[InputFile]]:
+    """Neighbouring files until they have `UNIT_BYTES` together."""
+    units: list[list[InputFile]] = []
+    size = 0
+    for file in files:
+        if not units or size >= UNIT_BYTES:
+            units.append([])
+            size = 0
+        units[-1].append(file)
+        size += file.path.stat().st_size
+    return units
+
+
+def _counts(raw: Snapshot, quarantine: Snapshot) -> dict[str, Any]:
+    """Records and bytes by source, and what was put aside, from the committed tables."""
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.register("q", quarantine.to_table(columns=["source", "error"]))
+    sources: dict[str, dict[str, Any]] = {}
+    for batch in raw.batches(columns=["source", "kind", "format", "payload"]):
+        connection.register("b", batch)
+        query = "SELECT source, kind, format, count(*), sum(octet_length(payload))::BIGINT FROM b GROUP BY ALL"
+        for source, kind, form, records, size in connection.execute(query).fetchall():
+            entry = sources.setdefault(source, {"kind": kind, "formats": [], "records": 0, "bytes": 0})
+            entry["formats"] = sorted({*entry["formats"], form})
+            entry["records"] += records
+            entry["bytes"] += size
+    faults = connection.execute("SELECT source || '.' || error, count(*) FROM q GROUP BY 1 ORDER BY 1").fetchall()
+    return {"sources": dict(sorted(sources.items())), "quarantined": dict(faults)}
+
+
+def main() -> None:
+    """Runs the stage in the current project."""
+    with StageRun("ingest", params=("sources",)) as run:
+        specs = parse_specs(run.params["sources"])
+        check_formats(specs)
+        files = expand(specs, run.root)
+        digests = {file.uri: file_digest(file.path) for file in files}
+        written = run.map(Ingest(run.root, specs, run.run_id), group(files), identity={"files": digests})
+        raw, quarantine = written["raw"], written["ingest_quarantine"]
+        if not raw.rows:
+            raise DataError(
+                f"none of {len(files)} files gave a record; {quarantine.rows} were put aside",
+                where="ingest",
+                fix="`dataplane sql 'SELECT uri, error, message FROM quarantine'` says why",
+            )
+        _check_ids(raw)
+        run.account(rows_in=run.counts["found"], kept=raw.rows, quarantined=quarantine.rows)
+        run.metrics({"files": len(files), **_counts(raw, quarantine)})
+
+
+def _check_ids(raw: Snapshot) -> None:
+    """Every doc_id is there once."""
+    ids = raw.to_table(columns=["doc_id"]).column("doc_id")
+    if doubled := len(ids) - len(ids.unique()):
+        raise DataError(f"{doubled} doc_ids are there twice", where="ingest", fix="two sources read the same record under one name: rename one")
+
+
+if __name__ == "__main__":
+    stage_main(main)

@@ -1,0 +1,53 @@
+"""tokenizer: mixture -> models/tokenizer. A byte-level BPE, trained on the start of the mixture."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dataplane.corpus import tokenizer
+from dataplane.corpus.tokenizer import FOLDER, TokenizerParams
+from dataplane.engine.documents import BATCH_ROWS
+from dataplane.lineage.record import StageRun, stage_main
+from dataplane.snapshot import Snapshot
+
+
+def _texts(documents: Snapshot, sampled: pa.Array) -> Iterator[pa.Array]:
+    """Each sampled occurrence's text, in stored order: the trainer counts words, so the order does not matter."""
+    times = {row["values"]: row["counts"] for row in sampled.value_counts().to_pylist()}
+    wanted = pa.array(list(times), pa.string())
+    for batch in documents.batches(columns=["doc_id", "text"], batch_size=BATCH_ROWS):
+        part = batch.filter(pc.is_in(batch.column("doc_id"), wanted))
+        repeats = [i for i, doc_id in enumerate(part.column("doc_id").to_pylist()) for _ in range(times[doc_id])]
+        if repeats:
+            yield part.column("text").take(pa.array(repeats))
+
+
+def _save(trained: Any, folder: Path) -> None:
+    """Replaces the folder in one rename, so that a kill leaves the old tokenizer or the new one."""
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    tokenizer.save(trained, partial)
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)
+
+
+def main() -> None:
+    """Runs the stage in the current project."""
+    with StageRun("tokenizer", inputs=("documents", "mixture"), params=("tokenizer",)) as run:
+        params = TokenizerParams.parse(run.params["tokenizer"], where="tokenizer")
+        documents = run.inputs["documents"]
+        mixture = run.inputs["mixture"].to_table(columns=["doc_id", "position"])
+        sampled = tokenizer.sample(mixture, documents.to_table(columns=["doc_id", "n_bytes"]), params)
+        trained = tokenizer.train(_texts(documents, sampled), params)
+        _save(trained, run.root / FOLDER)
+        run.metrics({"vocab_size": trained.get_vocab_size(), "occurrences": len(sampled)})
+
+
+if __name__ == "__main__":
+    stage_main(main)
