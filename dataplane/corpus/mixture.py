@@ -27,6 +27,7 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
 _NEAR_ENOUGH = 1e-3  # of what is wanted: the fraction of an epoch is not searched any closer
+_ROUNDING = 1e-9  # epochs
 _MAX_SKIPS = 4096  # documents passed over at most because they are larger than what is still missing
 
 
@@ -96,8 +97,9 @@ def plan(available: Mapping[str, Size], params: MixParams) -> Plan:
     groups = []
     for name, size in available.items():
         wanted = shares[name] * total
-        epochs = min(wanted / size.units, params.max_epochs) if size.units else 0.0
-        groups.append(GroupPlan(name, size.documents, size.units, shares[name], wanted, epochs, epochs * size.units))
+        asked = _exact(wanted / size.units) if size.units else 0.0
+        epochs = min(asked, params.max_epochs)
+        groups.append(GroupPlan(name, size.documents, size.units, shares[name], wanted, asked, epochs, epochs * size.units))
     return Plan(params.by, params.unit, groups)
 
 
@@ -127,7 +129,7 @@ def mix(documents: pa.Table, params: MixParams) -> Mixture:
         epochs.append(epoch)
         places.append(_places(unit(rekey(keys[row], "place")), row, epoch, weight))
         taken.append(int(weight[row].sum()))
-    asked = np.array([group.wanted / group.available if group.available else 0.0 for group in planned.groups])
+    asked = np.array([group.asked_epochs for group in planned.groups])
     table = _table(documents, np.concatenate(rows), np.concatenate(epochs), np.concatenate(places), asked[codes], keys)
     return Mixture(table, planned.with_taken(taken))
 
@@ -173,6 +175,12 @@ def _largest_total(available: Mapping[str, Size], shares: Mapping[str, float], p
     whole = float(sum(size.units for size in available.values()))
     limits = [params.max_epochs * size.units / shares[name] for name, size in available.items() if shares[name] > 0 and size.units]
     return min([whole, *limits])
+
+
+def _exact(epochs: float) -> float:
+    """Takes rounding errors off: 0.9999999999 epochs are one, and not all but one document."""
+    whole = round(epochs)
+    return float(whole) if abs(epochs - whole) < _ROUNDING else epochs
 
 
 def _occurrences(members: I64, weight: I64, epochs: float) -> tuple[I64, npt.NDArray[np.int32]]:

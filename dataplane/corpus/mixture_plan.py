@@ -30,7 +30,8 @@ class GroupPlan:
         available: Units available.
         asked: Share asked, of all groups.
         wanted: Units wanted.
-        epochs: How often the group is gone through, at most max_epochs.
+        asked_epochs: How often the group has to be gone through for that.
+        epochs: How often it is gone through, at most max_epochs.
         taken: Units that the mixture gets: as planned, and after sampling as they are.
     """
 
@@ -39,6 +40,7 @@ class GroupPlan:
     available: int
     asked: float
     wanted: float
+    asked_epochs: float
     epochs: float
     taken: float
 

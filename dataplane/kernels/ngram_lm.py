@@ -233,7 +233,7 @@ class Model:
             ModelMissing: There is none, it is damaged, or it is of another format.
         """
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
                 found = {name: arrays[name] for name in _TYPES}
         except FileNotFoundError:
             raise ModelMissing(f"{path} does not exist", where="ngram_lm", fix="dvc repro train_lm") from None

@@ -1,0 +1,164 @@
+"""The mixture: shares as asked, epochs capped, an order that has the shares everywhere."""
+
+import hashlib
+import io
+import json
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from dataplane import schema
+from dataplane.corpus.mixture import MixParams, Mixture, mix, plan, sizes
+from dataplane.corpus.mixture_plan import Size
+from dataplane.errors import DataError, ParamsError
+
+
+def documents(groups: dict[str, list[int]]) -> pa.Table:
+    rows = [(kind, size) for kind, group in groups.items() for size in group]
+    return pa.table({
+        "doc_id": [hashlib.md5(str(i).encode()).hexdigest() for i in range(len(rows))],
+        "source": [f"{kind}_{i % 2}" for i, (kind, _) in enumerate(rows)],
+        "kind": [kind for kind, _ in rows],
+        "n_bytes": pa.array([size for _, size in rows], pa.int64()),
+    })  # fmt: skip
+
+
+def corpus(seed: int = 0, n: int = 3000) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    return documents({kind: rng.lognormal(6, 1.3, n // k).astype(int).tolist() for k, kind in enumerate(("books", "code", "web"), 1)})
+
+
+def params(**values: object) -> MixParams:
+    return MixParams.parse(values, where="mix")
+
+
+def bytes_by_kind(mixture: Mixture, table: pa.Table) -> Counter[str]:
+    size = dict(zip(table["doc_id"].to_pylist(), table["n_bytes"].to_pylist(), strict=True))
+    found: Counter[str] = Counter()
+    for row in mixture.table.to_pylist():
+        found[row["kind"]] += size[row["doc_id"]]
+    return found
+
+
+@pytest.mark.parametrize("total", [None, 1_000_000, 2_345_678])
+def test_achieved_shares_are_within_half_a_percent_of_the_asked(total: int | None) -> None:
+    table = corpus()
+    asked = {"books": 0.2, "code": 0.5, "web": 0.3}
+    mixture = mix(table, params(targets=asked, total=total))
+    found = bytes_by_kind(mixture, table)
+    for kind, share in asked.items():
+        assert abs(found[kind] / found.total() - share) < 0.005
+        assert mixture.plan.to_json()["groups"][kind]["taken"] == found[kind]
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.lists(st.integers(0, 5000), min_size=1, max_size=40), min_size=1),
+    st.integers(1, 100_000),
+    st.floats(0.1, 5),
+)
+@settings(deadline=None)
+def test_every_group_is_within_one_document_of_its_plan_and_no_document_comes_twice_in_an_epoch(
+    groups: dict[str, list[int]], total: int, max_epochs: float
+) -> None:
+    table = documents(groups)
+    mixture = mix(table, params(total=total, max_epochs=max_epochs))
+    found = bytes_by_kind(mixture, table)
+    for group in plan(sizes(table, params(total=total, max_epochs=max_epochs)), params(total=total, max_epochs=max_epochs)).groups:
+        assert abs(found[group.name] - group.taken) <= max(groups[group.name]) + group.wanted * 1e-3
+    keys = list(zip(mixture.table["doc_id"].to_pylist(), mixture.table["epoch"].to_pylist(), strict=True))
+    assert len(keys) == len(set(keys))
+    assert mixture.table["position"].to_pylist() == list(range(len(keys)))
+    assert mixture.table.schema.equals(schema.MIXTURE)
+
+
+def test_without_targets_every_document_comes_once() -> None:
+    table = corpus()
+    mixture = mix(table, params())
+    assert sorted(mixture.table["doc_id"].to_pylist()) == sorted(table["doc_id"].to_pylist())
+    assert set(mixture.table["epoch"].to_pylist()) == {0}
+    assert set(mixture.table["weight"].to_pylist()) == {1.0}
+
+
+def test_epochs_are_whole_passes_and_then_part_of_one() -> None:
+    table = documents({"a": [100] * 50, "b": [100] * 1000})
+    mixture = mix(table, params(targets={"a": 1, "b": 5}, total=75_000))  # a: 12,500 bytes are 2.5 epochs
+    rows = [row for row in mixture.table.to_pylist() if row["kind"] == "a"]
+    assert Counter(row["epoch"] for row in rows) == {0: 50, 1: 50, 2: 25}
+    assert {row["weight"] for row in rows} == {2.5}
+
+
+def test_a_group_runs_short_at_max_epochs_and_the_plan_says_so() -> None:
+    available = {"books": Size(10, 1000), "web": Size(100, 100_000)}
+    planned = plan(available, params(targets={"books": 0.5, "web": 0.5}, total=20_000, max_epochs=4))
+    assert [(g.name, g.wanted, g.epochs, g.taken, g.short) for g in planned.groups] == [
+        ("books", 10_000.0, 4.0, 4000.0, True),
+        ("web", 10_000.0, 0.1, 10_000.0, False),
+    ]
+    assert json.loads(json.dumps(planned.to_json()))["groups"]["books"]["achieved"] == pytest.approx(4 / 14)
+
+
+def test_without_a_total_the_mixture_is_the_largest_in_which_nothing_runs_short() -> None:
+    available = {"books": Size(10, 1000), "web": Size(100, 100_000)}
+    planned = plan(available, params(targets={"books": 0.5, "web": 0.5}, max_epochs=4))
+    assert [(g.taken, g.short) for g in planned.groups] == [(4000.0, False), (4000.0, False)]
+
+
+def test_temperature_flattens_shares() -> None:
+    available = {"a": Size(1, 100), "b": Size(1, 10_000)}
+    shares = [[round(g.asked, 4) for g in plan(available, params(temperature=t)).groups] for t in (1, 2, 1e9)]
+    assert shares == [[0.0099, 0.9901], [0.0909, 0.9091], [0.5, 0.5]]
+
+
+def test_groups_not_named_share_the_rest_or_are_refused() -> None:
+    available = {"a": Size(1, 100), "b": Size(1, 300), "c": Size(1, 100)}
+    assert [g.asked for g in plan(available, params(targets={"a": 6}, rest=4)).groups] == pytest.approx([0.6, 0.3, 0.1])
+    assert [g.asked for g in plan(available, params(targets={"a": 6}, rest=0)).groups] == [1.0, 0.0, 0.0]
+    with pytest.raises(ParamsError, match=r"no target for kind 'b', 'c'"):
+        plan(available, params(targets={"a": 6}))
+
+
+def test_a_misspelt_target_is_refused_with_a_hint() -> None:
+    with pytest.raises(ParamsError, match="did you mean 'books'"):
+        plan({"books": Size(1, 1)}, params(targets={"boks": 1}))
+
+
+@pytest.mark.parametrize("bad", [{"targets": {"a": -1}}, {"targets": {"a": 0}}, {"targets": {"a": float("nan")}}, {"by": "language"}])
+def test_params_out_of_range_are_refused(bad: dict[str, object]) -> None:
+    with pytest.raises(ParamsError):
+        params(**bad)
+
+
+def test_nothing_to_mix_is_an_error() -> None:
+    with pytest.raises(DataError, match="no document is left"):
+        mix(documents({"a": [1]}).slice(0, 0), params())
+
+
+def test_the_order_of_the_documents_does_not_matter_and_the_seed_does() -> None:
+    table = corpus(n=300)
+    shuffled = table.take(pa.array(np.random.default_rng(3).permutation(table.num_rows)))
+    asked = params(targets={"books": 1, "code": 1, "web": 1}, seed=5)
+    assert mix(table, asked).table.equals(mix(shuffled, asked).table)
+    other = mix(table, params(targets={"books": 1, "code": 1, "web": 1}, seed=6))
+    assert not mix(table, asked).table.equals(other.table)
+
+
+def test_every_stretch_of_training_has_the_shares_of_the_whole_and_repeats_are_an_epoch_apart() -> None:
+    table = documents({"a": [100] * 500, "b": [100] * 4000})
+    rows = mix(table, params(targets={"a": 0.5, "b": 0.5}, max_epochs=8, total=400_000)).table.to_pylist()
+    halves = [sum(row["kind"] == "a" for row in part) / len(part) for part in (rows[: len(rows) // 2], rows[len(rows) // 2 :])]
+    assert halves == pytest.approx([0.5, 0.5], abs=0.02)
+    epochs_of_a = [row["epoch"] for row in rows if row["kind"] == "a"]
+    assert epochs_of_a == sorted(epochs_of_a)
+
+
+def test_the_plan_prints_as_a_table() -> None:
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(plan({"[books]": Size(10, 1000)}, params(total=10_000)).to_table())
+    shown = console.export_text()
+    assert "[books]" in shown
+    assert "runs short" in shown

@@ -1,0 +1,142 @@
+"""The tokenizer: nothing lost on any text, one file for one corpus, loads in transformers ready for chat."""
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tokenizers import Regex, Tokenizer, pre_tokenizers
+
+from dataplane.corpus import tokenizer as trained
+from dataplane.corpus.tokenizer import (
+    EOS,
+    PAD,
+    PATTERN,
+    ROLES,
+    SPECIAL_TOKENS,
+    TokenizerParams,
+    fertility,
+    load,
+    sample,
+    save,
+    token_id,
+    train,
+)
+from dataplane.errors import DataError, ModelMissing
+
+ENGLISH = "In the beginning the tokenizer learned the words it was given, and the words were good; 3.14 is not 2024.\n"
+CHINESE = "我们在学习中文分词，分词器要把词语分好。二〇二四年，我们的词表有八千个词！\n"
+CODE = "def add(a, b):\n    return a + b\n\nfor i in range(10):\n\tprint(add(i, 1))\n"
+TEXTS = [ENGLISH * 3, CHINESE * 3, CODE * 3] * 20
+
+
+def params(**values: object) -> TokenizerParams:
+    return TokenizerParams.parse({"vocab_size": 500, **values}, where="tokenizer")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tokenizer")
+    save(train([pa.array(TEXTS)], params()), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder: Path) -> Tokenizer:
+    return load(folder)
+
+
+@given(st.text())
+@example("e\u0301 \u0000 \ufeff \U0010ffff \u202e  \r\n\t 　")
+@example("<|endoftext|><|user|> 你好<|end|>")
+@example("\u0301\u0301\u0301")
+def test_every_text_comes_back_byte_for_byte(tokenizer: Tokenizer, text: str) -> None:
+    ids = tokenizer.encode(text, add_special_tokens=False).ids
+    assert tokenizer.decode(ids, skip_special_tokens=False) == text
+    assert min(ids, default=len(SPECIAL_TOKENS)) >= len(SPECIAL_TOKENS)
+
+
+def test_special_tokens_have_the_first_ids(tokenizer: Tokenizer) -> None:
+    assert [token_id(tokenizer, token) for token in SPECIAL_TOKENS] == list(range(len(SPECIAL_TOKENS)))
+    with pytest.raises(DataError, match="no token '<\\|bos\\|>'"):
+        token_id(tokenizer, "<|bos|>")
+
+
+def test_digits_stand_alone_and_han_runs_are_glued_to_nothing() -> None:
+    split = pre_tokenizers.Split(Regex(PATTERN), "isolated")
+    words = [word for word, _ in split.pre_tokenize_str("I don't know, 我们在2024年学AI技术。  x = f(1);\n\n  end")]
+    expected = "I| don|'t| know|,| |我们在|2|0|2|4|年学|AI|技术|。| | x| =| f|(|1|);\n\n| | end"
+    assert words == expected.split("|")
+
+
+@pytest.mark.parametrize("parallel", ["false", "true"])
+def test_training_again_gives_the_same_bytes_whatever_the_threads_and_the_order(
+    folder: Path, tmp_path: Path, parallel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environ, "TOKENIZERS_PARALLELISM", parallel)
+    save(train([pa.array(TEXTS[7:], pa.large_string()), pa.array([*TEXTS[:7], None, ""], pa.large_string())], params()), tmp_path)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {p.name: p.read_bytes() for p in folder.iterdir()}
+
+
+def test_no_text_is_an_error() -> None:
+    with pytest.raises(DataError, match="no text to train"):
+        train([pa.array([""], pa.string())], params())
+
+
+def test_a_missing_or_damaged_file_names_the_command_that_mends_it(tmp_path: Path) -> None:
+    with pytest.raises(ModelMissing, match="dvc repro tokenizer"):
+        load(tmp_path)
+    (tmp_path / trained.FILE).write_text("{}")
+    with pytest.raises(ModelMissing, match="is not a tokenizer"):
+        load(tmp_path)
+
+
+def test_the_sample_is_the_start_of_the_mixture_within_its_bytes() -> None:
+    mixture = pa.table({"doc_id": ["c", "a", "b", "a"], "position": [2, 0, 1, 3]})
+    documents = pa.table({"doc_id": ["a", "b", "c"], "n_bytes": [10, 20, 30]})
+    assert [sample(mixture, documents, params(max_bytes=n)).to_pylist() for n in (5, 35, 60, 1000)] == [
+        ["a"],
+        ["a", "b"],
+        ["a", "b", "c"],
+        ["a", "b", "c", "a"],
+    ]
+
+
+def test_fertility_counts_by_group() -> None:
+    texts = pa.array(["one two", "我们好", "three", None])
+    groups = pa.array(["en", "zh", "en", "none"])
+    assert fertility(texts, pa.array([4, 3, 2, 0]), groups) == {
+        "en": {"documents": 2, "tokens": 6, "bytes_per_token": 2.0, "tokens_per_word": 2.0},
+        "none": {"documents": 1, "tokens": 0, "bytes_per_token": 0.0, "tokens_per_word": 0.0},
+        "zh": {"documents": 1, "tokens": 3, "bytes_per_token": 3.0, "tokens_per_word": 1.0},
+    }
+
+
+def test_transformers_loads_the_folder_with_pad_apart_from_eos_and_marks_the_answer(folder: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    loaded = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+    assert (loaded.eos_token, loaded.pad_token, loaded.eos_token_id, loaded.pad_token_id) == (EOS, PAD, 0, 1)
+    chat = [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "你好"},
+        {"role": "assistant", "content": "你好！ 2 words"},
+    ]
+    got = loaded.apply_chat_template(chat, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+    marked = [i for i, mask in zip(got["input_ids"], got["assistant_masks"], strict=True) if mask]
+    assert loaded.decode(marked) == "你好！ 2 words<|end|>"
+    assert loaded.decode(got["input_ids"]) == ("<|system|>Be kind.<|end|><|user|>你好<|end|><|assistant|>你好！ 2 words<|end|>")
+    prompt = loaded.apply_chat_template(chat[:2], tokenize=False, add_generation_prompt=True)
+    assert prompt == "<|system|>Be kind.<|end|><|user|>你好<|end|><|assistant|>"
+    assert got["input_ids"][: len(loaded(prompt, add_special_tokens=False)["input_ids"])] == loaded(prompt)["input_ids"]
+    with pytest.raises(Exception, match="unknown role tool"):
+        loaded.apply_chat_template([{"role": "tool", "content": ""}], tokenize=False)
+
+
+def test_every_special_token_is_declared_in_the_config(folder: Path) -> None:
+    config = json.loads((folder / trained.CONFIG_FILE).read_text())
+    declared = [config["eos_token"], config["pad_token"], *config["additional_special_tokens"]]
+    assert declared == list(SPECIAL_TOKENS)
+    assert set(ROLES) == {"user", "assistant", "system"}
