@@ -139,7 +139,7 @@ def _assemble(orders: list[Order], codes: I32, ids: I32, size: int) -> Model:
         order=len(orders),
         codes=codes,
         ids=ids,
-        starts=size + np.searchsorted(parent, np.arange(first + 1)),
+        starts=(size + np.searchsorted(parent, np.arange(first + 1))).astype(np.int32),
         tokens=np.concatenate([order.token[order.kept] for order in orders]).astype(np.int32),
         log_probs=log_probs,
         log_backoffs=np.log10(np.concatenate([order.backoff[order.kept] for order in orders])).astype(np.float32),

@@ -38,7 +38,7 @@ _TYPES = {
     "header": "int64",
     "codes": "int32",
     "ids": "int32",
-    "starts": "int64",
+    "starts": "int32",
     "tokens": "int32",
     "log_probs": "float32",
     "log_backoffs": "float32",
@@ -97,10 +97,11 @@ def encode(data, offsets, table):  # type: ignore[no-untyped-def]
     return ids[:k].copy(), places[:k].copy()
 
 
-@nb.njit(nb.int64(BOUNDS, FOLDS, nb.int64, nb.int64), inline="always", cache=True, nogil=True)
+@nb.njit(nb.int64(FOLDS, FOLDS, nb.int64, nb.int64), inline="always", cache=True, nogil=True)
 def _child(starts, tokens, parent, token):  # type: ignore[no-untyped-def]
     """Id of the n-gram that is `parent` and `token`, or -1: a binary search without branches among the parent's children."""
-    low, n = starts[parent], starts[parent + 1] - starts[parent]
+    low = nb.int64(starts[parent])
+    n = nb.int64(starts[parent + 1]) - low
     if n == 0:
         return nb.int64(-1)
     while n > 1:
@@ -111,7 +112,7 @@ def _child(starts, tokens, parent, token):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(
-    nb.types.UniTuple(nb.int64, 2)(nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, BOUNDS, FOLDS),
+    nb.types.UniTuple(nb.int64, 2)(nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, FOLDS, FOLDS),
     inline="always", cache=True, nogil=True,
 )  # fmt: skip
 def _advance(before, now, known, token, starts, tokens):  # type: ignore[no-untyped-def]
@@ -135,7 +136,7 @@ def _advance(before, now, known, token, starts, tokens):  # type: ignore[no-unty
     return length, found
 
 
-@nb.njit(nb.void(OCTETS, BOUNDS, FOLDS, nb.int64, BOUNDS, FOLDS, _FLOATS, _FLOATS, nb.float64[::1], nb.int64[::1]), cache=True, nogil=True)
+@nb.njit(nb.void(OCTETS, BOUNDS, FOLDS, nb.int64, FOLDS, FOLDS, _FLOATS, _FLOATS, nb.float64[::1], nb.int64[::1]), cache=True, nogil=True)
 def score(data, offsets, table, order, starts, tokens, log_probs, log_backoffs, totals, counts):  # type: ignore[no-untyped-def]
     """Log10 probability of each text into `totals` (float64 [n]) and its characters into `counts` (int64 [n])."""
     before, now = np.empty(order + 1, np.int64), np.empty(order + 1, np.int64)
@@ -174,7 +175,7 @@ class Model:
         order: Characters of the longest n-gram.
         codes: Code points that are known, int32 [k], sorted; the others are UNKNOWN.
         ids: Id of each of them, int32 [k]; folded characters share one.
-        starts: First of the n-grams that go on from each n-gram, int64 [g + 1]; they end where the next one's start.
+        starts: First of the n-grams that go on from each n-gram, int32 [g + 1]; they end where the next one's start.
         tokens: Id of the last character of each n-gram, int32 [g].
         log_probs: log10 p(last character | the others) of each n-gram, float32 [g]; the first v are the characters'.
         log_backoffs: log10 weight of what is left for shorter n-grams behind each n-gram, float32 [g].
@@ -184,7 +185,7 @@ class Model:
     order: int
     codes: I32
     ids: I32
-    starts: I64
+    starts: I32
     tokens: I32
     log_probs: F32
     log_backoffs: F32
