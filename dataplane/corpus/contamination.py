@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob
@@ -187,7 +188,7 @@ def _read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     if not isinstance(item, dict):
                         raise ValueError(f"expected an object, got {type(item).__name__}")
                     yield number, item
-    except (OSError, EOFError, ValueError, RecursionError) as error:
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         fix = "a benchmark is a JSONL file, one object a line; mend the file or correct decontaminate.benchmarks"
         raise SourceError(f"cannot be read: {error}", where=f"{path}, line {number}", fix=fix) from None
 

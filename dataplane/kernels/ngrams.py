@@ -121,7 +121,7 @@ def find_grams(text: pa.Array, index: Grams) -> tuple[I32, I32]:
     powers = _powers(longest)
     stamps = np.full(n_grams, -1, np.int32)
     pairs = np.empty((max(_PAIRS_ROOM, n_grams), 2), np.int32)
-    room = min(int(np.diff(offsets).max()), _CHUNK_LETTERS) + longest
+    room = min(int(np.diff(offsets).max()), _CHUNK_LETTERS) + len(powers)  # the longest n-gram, and a letter to go on with
     found, start = [], 0
     while start < len(offsets) - 1:
         n, start = _scan(

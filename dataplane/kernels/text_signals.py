@@ -68,8 +68,11 @@ _BULLET, _ELLIPSIS, _ENDED, _FILLED = 1, 2, 4, 8
 _U64S, _I32S = nb.uint64[::1], nb.int32[::1]
 
 
+_KEY_START = 1  # keeps a word apart from one with NULs before it
+
+
 def _pack_word(word: str) -> int:
-    return int.from_bytes(word.encode(), "big")
+    return int.from_bytes(bytes([_KEY_START]) + word.encode(), "big")
 
 
 _STOP_KEYS = np.array([_pack_word(word) for word in STOP_WORDS], np.int64)
@@ -209,7 +212,7 @@ def _scan_words(data, start, stop, table, paper, hashes, chars, joined, row):  #
             length = 0
         if not bits & SPACE:
             if length == 0:
-                h, key, bits_any = _PRIME, nb.int64(0), 0
+                h, key, bits_any = _PRIME, nb.int64(_KEY_START), 0
                 of_words[5] |= _stop_character_bit(code) if bits & CJK else 0
             length += 1
             bits_any |= bits

@@ -88,14 +88,20 @@ def _class_of(char: str) -> int:
     return bits
 
 
+# Soft hyphen, zero-width space and no-break space, and the half-width voicing marks, whatever category they once had.
+_INVISIBLE = frozenset({0x00AD, 0x200B, 0x2060, 0xFEFF, 0xFF9E, 0xFF9F})
+_SYMBOL_BLOCKS = ((0x2000, 0x206F), (0x20A0, 0x20CF), (0x2190, 0x2BFF), (0x2E00, 0x2E7F), (0x1F000, 0x1FBFF))
+
+
 @lru_cache
 def fold_table() -> I32:
     """What each code point becomes when texts are compared: int32 [0x110000], 0 where it separates words.
 
-    Compatibility forms are taken (full width to half width, ligatures by their first letter), accents stripped, letters in
-    lower case; marks are left out (-1); white space, punctuation and symbols separate. Only characters of Unicode 3.2 are
-    folded, by that version's own data, and later ones stand for themselves: the fold never changes with Python, so
-    signatures made from it can be stored for ever.
+    Compatibility forms are taken (full width to half width, ligatures by their first letter), accents and the voicing marks
+    of Kana stripped, letters in lower case; marks and invisible characters are left out (-1); white space, punctuation and
+    symbols separate. Only characters of Unicode 3.2 are folded, by that version's own data; later ones stand for
+    themselves, but for those in blocks of symbols. The fold therefore never changes with Python, and signatures made from
+    it can be stored for ever.
     """
     table = np.arange(N_CODE_POINTS, dtype=np.int32)
     for code in range(0x20000):
@@ -110,8 +116,10 @@ def fold_table() -> I32:
 def _fold_of(char: str) -> int:
     frozen = unicodedata.ucd_3_2_0
     category = frozen.category(char)
+    if ord(char) in _INVISIBLE:
+        return -1
     if category in ("Cn", "Co"):
-        return ord(char)
+        return 0 if any(first <= ord(char) <= last for first, last in _SYMBOL_BLOCKS) else ord(char)
     if category[0] == "M" or category == "Cf":
         return -1
     if category[0] not in "LN":
@@ -119,10 +127,6 @@ def _fold_of(char: str) -> int:
     base = next((c for c in frozen.normalize("NFKD", char) if frozen.category(c)[0] in "LN"), char)
     lower = base.lower()
     base = lower if len(lower) == 1 and frozen.category(lower) != "Cn" else base
-    # Kana lose their voicing marks under NFKD; composed again, "が" stays apart from "か".
-    recomposed = frozen.normalize("NFKC", char)
-    if len(recomposed) == 1 and 0x3040 <= ord(recomposed) <= 0x30FF:
-        base = recomposed
     # Hangul syllables would fall apart into letters of which only the first was taken.
     if 0xAC00 <= ord(char) <= 0xD7A3:
         base = char

@@ -140,6 +140,7 @@ TEXTS = st.one_of(st.text(max_size=80), st.lists(PIECES, max_size=60).map("".joi
 @example("one two three four five six\n" * 7, False)
 @example("天地玄黄宇宙洪荒" * 9, False)
 @example("\n\n\n", False)
+@example("\x00THE", True)
 @example("  \n \n\n x \n", True)
 def test_kernel_equals_the_reference_on_arbitrary_text(text: str, paper: bool) -> None:
     got, want = measured(text, paper=paper), reference(text, paper=paper)

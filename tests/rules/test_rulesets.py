@@ -1,0 +1,231 @@
+"""Rule sets: the files are whole, thresholds are the published ones, predicates are SQL, faults are named."""
+
+import math
+import re
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dataplane.annotators.text_signals import TextSignals
+from dataplane.errors import ParamsError, PluginError
+from dataplane.ruleset import ResolvedRules, load_rule_set, parse_rule_set, referenced_signals, sql_literal
+
+SETS = ("gopher_quality", "gopher_repetition")
+KNOWN = {"text_signals": list(TextSignals.writes), "language": ["lang", "score"]}
+
+PROSE = (
+    "The river that runs through the town has been there longer than any of the houses, and people have always lived with it. "
+    "In spring the water rises to the second step of the old stair; in August children walk to the island and back without "
+    "wetting their knees. Nobody remembers who built the bridge, but everyone knows which stones move when a cart goes over."
+)
+CHINESE = (
+    "这条河流过小镇，比任何一座房子都要古老，人们一直和它生活在一起。春天河水涨到旧石阶的第二级，八月里孩子们可以走到河心的小岛上再走回来，"
+    "连膝盖都不会湿。没有人记得那座桥是谁修的，但是大家都知道马车经过的时候哪几块石头会动。老人们说，只要桥还在，镇子就不会有事。"
+)
+
+
+def decide(rules: ResolvedRules, text: str, kind: str = "prose", lang: str = "en") -> set[str]:
+    """Reasons for which a text is dropped, by DuckDB."""
+    batch = pa.record_batch({"text": pa.array([text], pa.large_string())})
+    signals = {name: column[0].as_py() for name, column in TextSignals({}).annotate(batch).items()}
+    connection = duckdb.connect()
+    parts = ", ".join(f"'{name}': {value!r}" for name, value in signals.items())
+    connection.execute(f"CREATE TABLE d AS SELECT {{{parts}}} AS text_signals, {{'lang': '{lang}'}} AS language, '{kind}' AS kind")
+    found = rules.predicates().items()
+    return {
+        reason for reason, predicate in found if connection.execute(f"SELECT coalesce({predicate}, false) FROM d").fetchone() == (True,)
+    }
+
+
+@pytest.fixture(scope="module")
+def quality() -> ResolvedRules:
+    return load_rule_set("gopher_quality").resolve()
+
+
+@pytest.fixture(scope="module")
+def repetition() -> ResolvedRules:
+    return load_rule_set("gopher_repetition").resolve()
+
+
+def test_thresholds_are_the_published_ones(quality: ResolvedRules, repetition: ResolvedRules) -> None:
+    """Rae et al. 2021, A1.1 and table A1."""
+    assert [quality.params[f"{side}_words"] for side in ("min", "max")] == [50, 100_000]
+    assert [quality.params[f"{side}_mean_word_length"] for side in ("min", "max")] == [3.0, 10.0]
+    assert [quality.params[f"max_{name}"] for name in ("hash_ratio", "ellipsis_ratio")] == [0.1, 0.1]
+    assert [quality.params[f"max_{name}_line_share"] for name in ("bullet", "ellipsis")] == [0.9, 0.3]
+    assert [quality.params[f"min_{name}"] for name in ("alphabetic_word_share", "stop_words")] == [0.8, 2]
+    lines = [repetition.params[f"max_duplicate_{name}_share"] for name in ("line", "line_char", "paragraph", "paragraph_char")]
+    assert lines == [0.3, 0.2, 0.3, 0.2]
+    assert [repetition.params[f"max_top_{n}_gram_share"] for n in (2, 3, 4)] == [0.2, 0.18, 0.16]
+    assert [repetition.params[f"max_duplicate_{n}_gram_share"] for n in range(5, 11)] == [0.15, 0.14, 0.13, 0.12, 0.11, 0.1]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_signal_that_a_set_reads_is_there(name: str) -> None:
+    rules = load_rule_set(name).resolve()
+    for predicate in rules.predicates().values():
+        mentioned = set(re.findall(r"\b(text_signals|language)\.(\w+)", predicate))
+        assert mentioned
+        assert set(referenced_signals(predicate, KNOWN)) == mentioned
+        assert {operator for operator, _ in mentioned} <= set(load_rule_set(name).reads)
+
+
+@pytest.mark.parametrize(("text", "lang"), [(PROSE, "en"), (CHINESE, "zh")])
+def test_prose_of_both_languages_passes(quality: ResolvedRules, repetition: ResolvedRules, text: str, lang: str) -> None:
+    assert decide(quality, text, lang=lang) == set()
+    assert decide(repetition, text, lang=lang) == set()
+
+
+@pytest.mark.parametrize(
+    ("reason", "text", "kind", "lang"),
+    [
+        ("too_few_words", "A short note that I have to send to the office.", "prose", "en"),
+        ("too_few_words", "", "prose", "en"),
+        ("too_few_characters", CHINESE[:70], "prose", "zh"),
+        ("too_many_words", PROSE * 2000, "prose", "en"),
+        ("too_many_characters", CHINESE * 1500, "prose", "zh"),
+        ("words_too_short", "I am at it to be or a b c d e f g " * 9, "prose", "en"),
+        ("words_too_long", "incomprehensibilities and counterrevolutionaries " * 40, "prose", "en"),
+        ("too_many_hashes", PROSE + " # tag" * 30, "prose", "en"),
+        ("too_many_hashes", CHINESE + "#" * 30, "prose", "zh"),
+        ("too_many_ellipses", PROSE + " so ..." * 30, "prose", "en"),
+        ("too_many_bullet_lines", "\n".join(f"- {line}" for line in PROSE.split(".") if line), "prose", "en"),
+        ("too_many_ellipsis_lines", PROSE + "\nand then...\nread more…", "prose", "en"),
+        ("too_few_alphabetic_words", PROSE + " 12 34 56 78" * 20, "prose", "en"),
+        ("too_few_stop_words", "cheap flights hotel booking deals " * 20, "prose", "en"),
+        ("too_few_stop_characters", "特价机票酒店预订优惠打折" * 10, "prose", "zh"),
+    ],
+)
+def test_each_reason_is_given_for_what_it_names(quality: ResolvedRules, reason: str, text: str, kind: str, lang: str) -> None:
+    assert reason in decide(quality, text, kind, lang)
+
+
+@pytest.mark.parametrize(
+    ("reason", "text", "lang"),
+    [
+        ("duplicate_lines", "one line here\n" * 4 + PROSE, "en"),
+        ("duplicate_line_chars", f"{PROSE}\n{PROSE}\nx\ny\nz", "en"),
+        ("duplicate_paragraphs", "one\n\n" * 4 + PROSE, "en"),
+        ("duplicate_paragraph_chars", f"{PROSE}\n\n{PROSE}\n\na\n\nb\n\nc", "en"),
+        ("frequent_2_gram", "buy now! " * 20 + PROSE, "en"),
+        ("frequent_3_gram", "call us today " * 20 + PROSE, "en"),
+        ("frequent_4_gram", "call us today again " * 20 + PROSE, "en"),
+        ("frequent_2_gram", "特价房" * 60 + CHINESE, "zh"),
+        *((f"duplicate_{n}_grams", f"{PROSE} {PROSE}", "en") for n in range(5, 11)),
+        ("duplicate_5_grams", CHINESE + CHINESE, "zh"),
+        ("duplicate_6_grams", CHINESE + CHINESE, "zh"),
+    ],
+)
+def test_each_repetition_is_named(repetition: ResolvedRules, reason: str, text: str, lang: str) -> None:
+    assert reason in decide(repetition, text, lang=lang)
+
+
+def test_every_reason_has_its_example(quality: ResolvedRules, repetition: ResolvedRules) -> None:
+    marks = [*test_each_reason_is_given_for_what_it_names.pytestmark, *test_each_repetition_is_named.pytestmark]
+    shown = {case[0] for mark in marks for case in mark.args[1]}
+    assert shown == {*quality.rules, *repetition.rules}
+
+
+def test_code_is_spared_the_rules_of_prose_and_short_kinds_the_lower_limit(quality: ResolvedRules) -> None:
+    code = "# a\n# b\nx = [1]\n" * 30
+    assert decide(quality, code, "prose") >= {"too_many_hashes", "too_few_alphabetic_words"}
+    assert decide(quality, code, "code") == set()
+    assert decide(quality, "See you there.", "dialogue") == set()
+
+
+def test_stop_words_are_asked_of_their_languages_alone(quality: ResolvedRules) -> None:
+    german = "Der Fluss fliesst seit jeher durch unsere kleine Stadt, niemand kennt den Namen seiner Quelle. " * 6
+    assert "too_few_stop_words" not in decide(quality, german, lang="de")
+    assert "too_few_stop_words" in decide(quality, german, lang="en")
+
+
+def test_identity_follows_the_thresholds() -> None:
+    rules = load_rule_set("gopher_quality")
+    assert rules.resolve({}).op_id == rules.resolve({"min_words": 50}).op_id
+    assert rules.resolve({"min_words": 51}).op_id != rules.resolve({}).op_id
+    assert "text_signals.n_words < 51" in rules.resolve({"min_words": 51}).predicates()["too_few_words"]
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"min_word": 3}, "did you mean 'min_words'"),
+        ({"min_words": -1}, "greater than or equal to 0"),
+        ({"min_words": "50; DROP TABLE d"}, "valid integer"),
+        ({"min_words": 2.5}, "valid integer"),
+        ({"min_words": True}, "valid integer"),
+        ({"max_hash_ratio": math.inf}, "finite"),
+        ({"max_hash_ratio": math.nan}, "finite|greater"),
+        ({"code_kinds": "code"}, "valid list"),
+        ({"code_kinds": [1]}, "valid string"),
+    ],
+)
+def test_wrong_params_are_refused(params: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParamsError, match=message):
+        load_rule_set("gopher_quality").resolve(params, where="select.rules[0].params")
+
+
+def test_an_unknown_set_is_named_with_the_nearest() -> None:
+    with pytest.raises(PluginError, match="did you mean 'gopher_quality'"):
+        load_rule_set("gopher_qualty")
+
+
+def test_every_fault_of_a_file_is_named() -> None:
+    text = """
+    name: other
+    version: "1"
+    title: t
+    source: s
+    reads: []
+    params:
+      Bad-Name: {default: 1, description: d}
+      high: {default: 2.0, le: 1, description: d}
+    rules:
+      wrong: {where: "a < {hight}", source: s}
+    """
+    with pytest.raises(PluginError) as caught:
+        parse_rule_set(text, "mine", origin="mine.yaml")
+    for part in ("called 'other'", "did you mean 'high'", "'Bad-Name' is no name", "'high' is used by no rule", "'high' is outside"):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[1, 2]", "a: [", "name: x\nrules: {a: {wher: b}}"])
+def test_what_is_no_rule_set_is_refused(text: str) -> None:
+    with pytest.raises(PluginError):
+        parse_rule_set(text, "mine", origin="mine.yaml")
+
+
+@given(
+    st.one_of(
+        st.integers(-(2**62), 2**62),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.booleans(),
+        st.text(st.characters(exclude_characters="\x00")),
+    )
+)
+def test_values_mean_the_same_in_sql(value: bool | int | float | str) -> None:
+    got = duckdb.sql(f"SELECT {sql_literal(value)}").fetchall()[0][0]
+    assert float(got) == value if isinstance(value, float) else got == value
+
+
+def test_lists_are_safe_in_sql() -> None:
+    def within(value: str, items: list[str]) -> bool:
+        return bool(duckdb.sql(f"SELECT {sql_literal(value)} NOT IN {sql_literal(items)}").fetchall()[0][0])
+
+    assert [within("x", []), within("x", ["x"]), within("it's", ["it's", "y"])] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("predicate", "want"),
+    [
+        ("text_signals.n_words < 5 AND language.lang = 'text_signals.n_chars'", [("text_signals", "n_words"), ("language", "lang")]),
+        ('"TEXT_SIGNALS"."N_Words" > 1 OR text_signals__n_words > 2', [("text_signals", "n_words")]),
+        ("other.n_words > 1 AND text_signals.unknown = 2 AND kind = 'it''s language.lang'", []),
+    ],
+)
+def test_referenced_signals_are_those_a_predicate_looks_at(predicate: str, want: list[tuple[str, str]]) -> None:
+    assert referenced_signals(predicate, KNOWN) == want
