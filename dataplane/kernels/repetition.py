@@ -15,6 +15,9 @@ from dataplane.kernels.unicode import OCTETS, count_chars, strip
 _PRIME = np.uint64(0x9E3779B185EBCA87)
 _MIX = np.uint64(0xC2B2AE3D27D4EB4F)
 _SHIFT = np.uint64(32)
+# Distinct lines of one document that are remembered; later ones can still be found to repeat an earlier one.
+MAX_PIECES = 1 << 21
+
 _U64S, _I32S = nb.uint64[::1], nb.int32[::1]
 
 
@@ -41,9 +44,10 @@ def _capacity(n):  # type: ignore[no-untyped-def]
 def _repeats(data, start, stop, newlines):  # type: ignore[no-untyped-def]
     """Pieces between runs of at least `newlines` newlines; those that came before, and their characters."""
     pieces = 1
-    for i in range(start, stop):
-        pieces += data[i] == 0x0A
-    keys = np.zeros(_capacity(pieces), np.uint64)
+    for i in range(start + 1, stop):
+        pieces += data[i] == 0x0A and data[i - 1] != 0x0A
+    keys = np.zeros(_capacity(min(pieces, MAX_PIECES)), np.uint64)
+    known = 0
     pieces = repeats = chars = 0
     at = piece = start
     while at <= stop:
@@ -60,7 +64,9 @@ def _repeats(data, start, stop, newlines):  # type: ignore[no-untyped-def]
         if keys[slot] == key:
             repeats += 1
             chars += count_chars(data, piece, at)
-        keys[slot] = key
+        elif known < MAX_PIECES:
+            keys[slot] = key
+            known += 1
         pieces += 1
         piece = run
         at = run if run > at else at + 1
