@@ -1,0 +1,77 @@
+"""The order of training: which sequences a step sees, as a pure function of (seed, step).
+
+No state and no list: a keyed permutation of the sequence numbers is computed at any point, so that seeking costs nothing, a
+resumed run cannot lose its place, and the number of ranks, workers or steps of a run changes nothing.
+
+Source: format-preserving permutation by a Feistel network with cycle walking, Black and Rogaway 2002,
+doi:10.1007/3-540-45760-7_9; the round function is SplitMix64's finaliser.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+
+ROUNDS = 6
+
+
+def sequences_of_step(seed: int, step: int, global_batch: int, n_sequences: int) -> I64:
+    """The sequences of one step.
+
+    Args:
+        seed: Of the run.
+        step: Optimizer step, from 1.
+        global_batch: Sequences in a step.
+        n_sequences: Sequences there are.
+
+    Returns:
+        int64 [global_batch], seq_ids in order; each epoch is a permutation of its own, and a step may reach over into the next.
+    """
+    first = (step - 1) * global_batch
+    places = np.arange(first, first + global_batch, dtype=np.int64)
+    epochs, within = np.divmod(places, n_sequences)
+    out = np.empty(global_batch, np.int64)
+    for epoch in np.unique(epochs):
+        here = epochs == epoch
+        out[here] = permute(within[here], n_sequences, seed, int(epoch))
+    return out
+
+
+def epoch_of_step(step: int, global_batch: int, n_sequences: int) -> int:
+    """Epoch of a step's first sequence, from 0."""
+    return (step - 1) * global_batch // n_sequences
+
+
+def permute(places: I64, n: int, seed: int, epoch: int) -> I64:
+    """What stands at these places (int64 [k], 0 <= place < n) of the epoch's permutation of 0 .. n-1."""
+    half_bits = np.uint64(max(1, ((n - 1).bit_length() + 1) // 2))
+    mask = (np.uint64(1) << half_bits) - np.uint64(1)
+    keys = _keys(seed, epoch)
+    out = _feistel(places.astype(np.uint64), half_bits, mask, keys)
+    # The network permutes a power of four; what falls outside walks on until it is inside.
+    while (outside := out >= np.uint64(n)).any():
+        out[outside] = _feistel(out[outside], half_bits, mask, keys)
+    return out.astype(np.int64)
+
+
+def _keys(seed: int, epoch: int) -> U64:
+    start = np.array([((seed + 1) * 0x9E3779B97F4A7C15 + epoch * 0xD1B54A32D192ED03) % (1 << 64)], np.uint64)
+    with np.errstate(over="ignore"):
+        return _mix(start + np.arange(1, ROUNDS + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def _feistel(values: U64, half_bits: np.uint64, mask: np.uint64, keys: U64) -> U64:
+    left, right = values >> half_bits, values & mask
+    for key in keys:
+        left, right = right, left ^ (_mix(right ^ key) & mask)
+    return (left << half_bits) | right
+
+
+def _mix(values: U64) -> U64:
+    with np.errstate(over="ignore"):
+        values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))

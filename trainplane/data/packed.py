@@ -1,0 +1,94 @@
+"""Sequences of `packed` as a model takes them: ids, positions that restart with each document, labels that know their document."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dataplane.snapshot import Snapshot
+
+I64 = npt.NDArray[np.int64]
+
+IGNORED = -100  # torch's cross entropy leaves these labels out
+PADDING = -1
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sequences of one step or micro-batch.
+
+    Attributes:
+        seq_ids: int64 [b]
+        input_ids: int64 [b, t]
+        documents: int64 [b, t], number of the span a token belongs to, PADDING behind the last
+        position_ids: int64 [b, t], from 0 in each span
+        labels: int64 [b, t], the token to predict at each place; IGNORED at a span's last token and in padding
+    """
+
+    seq_ids: I64
+    input_ids: I64
+    documents: I64
+    position_ids: I64
+    labels: I64
+
+    def part(self, rows: slice) -> Batch:
+        """Some of the sequences."""
+        return Batch(self.seq_ids[rows], self.input_ids[rows], self.documents[rows], self.position_ids[rows], self.labels[rows])
+
+    def n_labels(self) -> int:
+        """Tokens that are predicted."""
+        return int((self.labels != IGNORED).sum())
+
+    def token_hash(self) -> str:
+        """Digest of the tokens in order."""
+        return hashlib.sha256(np.ascontiguousarray(self.input_ids.astype("<i4")).tobytes()).hexdigest()[:32]
+
+
+class Packed:
+    """Random access to the sequences of a snapshot.
+
+    Args:
+        snapshot: Of the table `packed`.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._dataset: Any = snapshot.dataset()
+        self.n_sequences = snapshot.rows
+        self.sequence_length = int(self._dataset.schema.field("input_ids").type.list_size)
+
+    def batch(self, seq_ids: I64) -> Batch:
+        """The sequences with these ids; a sequence's id is its row."""
+        table = self._dataset.take(seq_ids.tolist(), columns=["seq_id", "input_ids", "spans"])
+        ids = table.column("input_ids").combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        found = table.column("seq_id").to_numpy()
+        if not np.array_equal(found, seq_ids):
+            raise ValueError("the rows of `packed` are not in the order of their seq_ids")
+        return make_batch(seq_ids, ids.reshape(len(seq_ids), -1).astype(np.int64), table.column("spans"))
+
+
+def make_batch(seq_ids: I64, input_ids: I64, spans: pa.ChunkedArray | Sequence[Sequence[dict[str, Any]]]) -> Batch:
+    """Positions, documents and labels from the spans.
+
+    Args:
+        seq_ids: int64 [b]
+        input_ids: int64 [b, t]
+        spans: For each sequence its spans, with seq_start and length.
+    """
+    rows = spans.to_pylist() if isinstance(spans, pa.ChunkedArray) else spans
+    documents = np.full_like(input_ids, PADDING)
+    position_ids = np.zeros_like(input_ids)
+    labels = np.full_like(input_ids, IGNORED)
+    for row, row_spans in enumerate(rows):
+        for number, span in enumerate(row_spans):
+            start, stop = span["seq_start"], span["seq_start"] + span["length"]
+            documents[row, start:stop] = number
+            position_ids[row, start:stop] = np.arange(stop - start)
+            # By place, never by token id: the EOS that ends a document is a label like any other.
+            labels[row, start : stop - 1] = input_ids[row, start + 1 : stop]
+    return Batch(seq_ids, input_ids, documents, position_ids, labels)

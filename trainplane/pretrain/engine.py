@@ -1,0 +1,146 @@
+"""DeepSpeed around a model: the process group, the optimizer's groups, and one step with a loss that is right.
+
+The loss of a step is the sum over its tokens divided by the number of its tokens, over all micro-batches and ranks. DeepSpeed
+divides by accumulation steps and averages over ranks by itself, so backward is told not to do the first, and the loss is
+multiplied by the number of ranks to undo the second.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trainplane.data.packed import IGNORED, Batch
+from trainplane.errors import NotFinite
+from trainplane.model.masking import block_causal_mask
+from trainplane.params import PretrainParams, deepspeed_config
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What a step gave.
+
+    Attributes:
+        loss: Mean over the tokens of the global batch, nats.
+        losses: Mean of each sequence, nats, in the order of the batch.
+        grad_norm: Of all gradients, before clipping.
+    """
+
+    loss: float
+    losses: list[float]
+    grad_norm: float
+
+
+class Engine:
+    """A model under DeepSpeed.
+
+    Args:
+        model: A causal LM of transformers.
+        params: Of pretraining.
+    """
+
+    def __init__(self, model: Any, params: PretrainParams) -> None:
+        import torch
+
+        _start_processes()
+        import deepspeed
+
+        self.params = params
+        torch.set_num_threads(params.threads)
+        torch.use_deterministic_algorithms(not torch.cuda.is_available())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.deepspeed, *_ = deepspeed.initialize(
+                model=model, model_parameters=_groups(model, params), config=deepspeed_config(params, world_size())
+            )
+        self.device = self.deepspeed.device
+
+    def step(self, batch: Batch, learning_rate: float) -> StepResult:
+        """One optimizer step over this rank's part of a global batch.
+
+        Raises:
+            NotFinite: The loss is NaN or infinite; nothing was updated.
+        """
+        for group in self.deepspeed.optimizer.param_groups:
+            group["lr"] = learning_rate
+        self.deepspeed.train()
+        n_labels = batch.n_labels()
+        total, losses = 0.0, []
+        for start in range(0, len(batch.seq_ids), self.params.micro_batch):
+            part = batch.part(slice(start, start + self.params.micro_batch))
+            token_losses_BT = self.token_losses(part)
+            scaled = token_losses_BT.sum() * world_size() / max(1, n_labels)
+            if not bool(scaled.isfinite()):
+                raise NotFinite(f"loss is {float(scaled)} on sequences {part.seq_ids.tolist()}", where="pretrain", fix="lower learning_rate, or look at the documents: trainplane trace")
+            self.deepspeed.backward(scaled, scale_wrt_gas=False)
+            self.deepspeed.step()
+            total += float(token_losses_BT.detach().sum())
+            losses += _means(token_losses_BT.detach(), part)
+        return StepResult(total / max(1, n_labels), losses, _grad_norm(self.deepspeed))
+
+    def token_losses(self, batch: Batch) -> Any:
+        """Cross entropy of each token, 0 where nothing is predicted: float32 tensor [B, T], nats."""
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        ids, positions, documents, labels = (
+            torch.from_numpy(array).to(self.device) for array in (batch.input_ids, batch.position_ids, batch.documents, batch.labels)
+        )
+        logits_BTV = self.deepspeed(
+            input_ids=ids, attention_mask=block_causal_mask(documents), position_ids=positions, use_cache=False
+        ).logits.float()
+        flat = cross_entropy(logits_BTV.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none")
+        return flat.view(labels.shape)
+
+
+def world_size() -> int:
+    """Ranks of this run."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _start_processes() -> None:
+    """A process group of one where no launcher made one; without a GPU DeepSpeed has to be told so."""
+    import torch
+
+    if not torch.cuda.is_available():
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    for name, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}.items():
+        os.environ.setdefault(name, value)
+    logging.getLogger("DeepSpeed").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import deepspeed
+
+        if not torch.distributed.is_initialized():
+            store = torch.distributed.HashStore() if world_size() == 1 else None  # no port is opened for a single process
+            backend = "nccl" if torch.cuda.is_available() else "gloo"
+            if store is not None:
+                torch.distributed.init_process_group(backend, store=store, rank=0, world_size=1)
+        deepspeed.init_distributed(dist_backend="nccl" if torch.cuda.is_available() else "gloo", verbose=False)
+
+
+def _groups(model: Any, params: PretrainParams) -> list[dict[str, Any]]:
+    """Matrices decay; norms, biases and embeddings do not."""
+    import torch
+
+    embeddings = {id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)}
+    named = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    decayed = [p for p in named if p.ndim >= 2 and id(p) not in embeddings]
+    others = [p for p in named if p.ndim < 2 or id(p) in embeddings]
+    groups = [{"params": decayed, "weight_decay": params.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return [group for group in groups if group["params"]]
+
+
+def _means(token_losses_BT: Any, batch: Batch) -> list[float]:
+    counts = np.maximum(1, (batch.labels != IGNORED).sum(axis=1))
+    return [float(total) / int(count) for total, count in zip(token_losses_BT.sum(dim=1), counts, strict=True)]
+
+
+def _grad_norm(engine: Any) -> float:
+    norm = engine.get_global_grad_norm()
+    return float(norm) if norm is not None else float("nan")
