@@ -1,0 +1,44 @@
+"""train_lm: raw -> models/ngram_lm. The n-gram model that perplexity is measured with, trained on trusted sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from dataplane.corpus.ngram_lm import TrainLmParams, train
+from dataplane.errors import ParamsError, did_you_mean
+from dataplane.kernels.ngram_lm import FILE, FOLDER
+from dataplane.lineage.record import StageRun, stage_main
+from dataplane.snapshot import Snapshot
+from dataplane.sources.decode import decode
+
+BATCH_ROWS = 512
+
+
+def _texts(raw: Snapshot, sources: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """Decoded text of the trusted sources, in stored order."""
+    quoted = ", ".join(f"'{source}'" for source in sources)
+    trusted = f"source IN ({quoted})" if sources else None
+    for batch in raw.batches(["source", "mime", "charset", "payload"], filter=trusted, batch_size=BATCH_ROWS):
+        rows = batch.to_pylist()
+        text = [decode(row["payload"], row["mime"], row["charset"]).text for row in rows]
+        yield pa.record_batch({"source": batch.column("source"), "text": pa.array(text, pa.large_string())})
+
+
+def main() -> None:
+    """Runs the stage in the current project."""
+    with StageRun("train_lm", inputs=("raw",), params=("train_lm",)) as run:
+        params = TrainLmParams.parse(run.params["train_lm"], where="train_lm")
+        raw = run.inputs["raw"]
+        known = raw.to_table(columns=["source"]).column("source").unique().to_pylist()
+        for source in params.sources:
+            if source not in known:
+                raise ParamsError(f"no source {source!r}, {did_you_mean(source, known)}", where="train_lm.sources", fix="correct the name")
+        model = train(_texts(raw, tuple(params.sources)), params)
+        model.save(run.root / FOLDER / FILE)
+        run.metrics({"sources": list(params.sources), "order": model.order, "n_grams": len(model.tokens)})
+
+
+if __name__ == "__main__":
+    stage_main(main)

@@ -1,0 +1,87 @@
+"""Main text of HTML pages: trafilatura, and resiliparse where it finds none.
+
+Source: Barbaresi 2021, doi:10.18653/v1/2021.acl-demo.15; Bevendorff et al. 2018, doi:10.1007/978-3-319-76941-7_83.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import pyarrow as pa
+from pydantic import Field
+
+from dataplane.operator import Rewrite, Transform
+from dataplane.params import Params as BaseParams
+
+HTML_MIMES = frozenset({"text/html", "application/xhtml+xml"})
+_BLANK_LINES = re.compile(r"\n{3,}")
+
+
+class HtmlText(Transform):
+    """Turns pages into their main text, and leaves documents of other types alone."""
+
+    name, version = "html_text", "1"
+    reads = {"text": pa.large_string(), "mime": pa.string()}
+    writes = {"title": pa.string(), "extractor": pa.string()}
+    edits = ("html",)
+
+    class Params(BaseParams):
+        """How main text is found."""
+
+        extractor: Literal["trafilatura", "resiliparse"] = Field(
+            "trafilatura", description="trafilatura is better and slow; resiliparse is ten times as fast and .03-.10 F1 behind."
+        )
+        min_chars: int = Field(100, ge=0, description="Shorter results of trafilatura are taken for a miss, and resiliparse is asked.")
+
+    def transform(self, batch: pa.RecordBatch) -> Rewrite:
+        """The main text of each page, its title, and which extractor found it."""
+        texts, titles, extractors, edits = [], [], [], []
+        for text, mime in zip(batch.column("text").to_pylist(), batch.column("mime").to_pylist(), strict=True):
+            if mime in HTML_MIMES and text:
+                found, extractor = self._extract(text)
+                texts.append(found)
+                titles.append(_title(text))
+                extractors.append(extractor)
+                edits.append(1)
+            else:
+                texts.append(text)
+                titles.append(None)
+                extractors.append(None)
+                edits.append(0)
+        return Rewrite(
+            pa.array(texts, pa.large_string()),
+            {"html": pa.array(edits, pa.int32())},
+            {"title": pa.array(titles, pa.string()), "extractor": pa.array(extractors, pa.string())},
+        )
+
+    def _extract(self, html: str) -> tuple[str, str]:
+        if self.params.extractor == "trafilatura":
+            found = _trafilatura(html)
+            if len(found) >= self.params.min_chars:
+                return found, "trafilatura"
+        return _resiliparse(html), "resiliparse"
+
+
+def _trafilatura(html: str) -> str:
+    import trafilatura
+
+    found = trafilatura.extract(html, include_comments=False, include_tables=True, deduplicate=False)
+    return _tidy(found or "")
+
+
+def _resiliparse(html: str) -> str:
+    from resiliparse.extract.html2text import extract_plain_text
+
+    return _tidy(extract_plain_text(html, main_content=True, alt_texts=False, preserve_formatting=True))
+
+
+def _title(html: str) -> str | None:
+    from resiliparse.parse.html import HTMLTree
+
+    title = HTMLTree.parse(html).title
+    return " ".join(title.split()) or None if title else None
+
+
+def _tidy(text: str) -> str:
+    return _BLANK_LINES.sub("\n\n", "\n".join(line.rstrip() for line in text.splitlines())).strip()
