@@ -97,7 +97,7 @@ def shingle_sets(text: pa.Array, *, words: int) -> tuple[U64, I64]:
     return np.concatenate([np.zeros(0, np.uint64), *sets]), bounds
 
 
-@nb.njit(nb.uint64(nb.uint64), inline="always", cache=True, nogil=True)
+@nb.njit(nb.uint64(nb.uint64), cache=True, nogil=True)
 def _fmix64(h):  # type: ignore[no-untyped-def]
     h = (h ^ (h >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
     h = (h ^ (h >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)

@@ -158,7 +158,7 @@ def _powers(longest):  # type: ignore[no-untyped-def]
     return out
 
 
-@nb.njit(nb.uint64(nb.uint64, nb.uint64, nb.uint64, nb.int64), inline="always", cache=True, nogil=True)
+@nb.njit(nb.uint64(nb.uint64, nb.uint64, nb.uint64, nb.int64), cache=True, nogil=True)
 def _span_hash(before, after, power, length):  # type: ignore[no-untyped-def]
     """Hash of a span of `length` letters, never 0."""
     h = after - before * power + np.uint64(length)
@@ -181,7 +181,7 @@ def _span_hashes(sums, powers, places, lengths):  # type: ignore[no-untyped-def]
     return out
 
 
-@nb.njit(nb.int64(nb.types.Array(nb.uint64, 1, "C", readonly=True), nb.uint64), inline="always", cache=True, nogil=True)
+@nb.njit(nb.int64(nb.types.Array(nb.uint64, 1, "C", readonly=True), nb.uint64), cache=True, nogil=True)
 def _slot(keys, key):  # type: ignore[no-untyped-def]
     """Where a key lies, or the empty place (0) where it would. The table's size is a power of two, and it is never full."""
     mask = len(keys) - 1

@@ -21,7 +21,7 @@ MAX_PIECES = 1 << 21
 _U64S, _I32S = nb.uint64[::1], nb.int32[::1]
 
 
-@nb.njit(nb.int64(_U64S, nb.uint64), inline="always", cache=True, nogil=True)
+@nb.njit(nb.int64(_U64S, nb.uint64), cache=True, nogil=True)
 def _slot(keys, key):  # type: ignore[no-untyped-def]
     """Where a key lies, or the empty place (0) where it would. The table's size is a power of two, and it is never full."""
     mask = len(keys) - 1

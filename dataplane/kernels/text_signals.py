@@ -101,7 +101,7 @@ def measure(text: pa.Array, *, paper: bool = False) -> F64:
     return out
 
 
-@nb.njit(nb.boolean(nb.int64, nb.int64, nb.int64, nb.boolean), inline="always", cache=True, nogil=True)
+@nb.njit(nb.boolean(nb.int64, nb.int64, nb.int64, nb.boolean), cache=True, nogil=True)
 def _joins(bits, before, length, paper):  # type: ignore[no-untyped-def]
     """Whether a character goes on with the word of which `before` is the last one."""
     if length == 0 or (bits | before) & CJK:
@@ -134,7 +134,7 @@ def _ones(bits):  # type: ignore[no-untyped-def]
     return total
 
 
-@nb.njit(nb.void(nb.int64, nb.int64, nb.int64[::1]), inline="always", cache=True, nogil=True)
+@nb.njit(nb.void(nb.int64, nb.int64, nb.int64[::1]), cache=True, nogil=True)
 def _count_char(code, bits, counts):  # type: ignore[no-untyped-def]
     """Counts one character: all, letters, CJK, digits, hash signs, ellipses; then the runs of "." and "…" that end here."""
     counts[0] += 1
@@ -151,7 +151,7 @@ def _count_char(code, bits, counts):  # type: ignore[no-untyped-def]
     counts[5] += (counts[6] > 0 and counts[6] % 3 == 0) + (counts[7] & 1)
 
 
-@nb.njit(nb.void(nb.int64, nb.int64, nb.int64, nb.int64[::1]), inline="always", cache=True, nogil=True)
+@nb.njit(nb.void(nb.int64, nb.int64, nb.int64, nb.int64[::1]), cache=True, nogil=True)
 def _count_word(bits, length, key, counts):  # type: ignore[no-untyped-def]
     """Counts one word: all, those with a letter or number and their characters, those with a letter, the stop words met."""
     counts[0] += 1
@@ -226,7 +226,7 @@ def _scan_words(data, start, stop, table, paper, hashes, chars, joined, row):  #
     return kept, (of_chars[0] if cut < 0 else cut)
 
 
-@nb.njit(nb.int64(OCTETS, nb.int64, nb.int64), inline="always", cache=True, nogil=True)
+@nb.njit(nb.int64(OCTETS, nb.int64, nb.int64), cache=True, nogil=True)
 def _line_break(data, at, stop):  # type: ignore[no-untyped-def]
     """Bytes of the line break at `at` as str.splitlines sees it, 0 where there is none."""
     b = data[at]

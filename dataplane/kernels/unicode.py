@@ -154,7 +154,7 @@ def text_buffers(array: pa.Array) -> tuple[U8, I64]:
     return octets, np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8)
 
 
-@nb.njit(nb.types.UniTuple(nb.int64, 2)(OCTETS, nb.int64, nb.int64), inline="always", cache=True, nogil=True)
+@nb.njit(nb.types.UniTuple(nb.int64, 2)(OCTETS, nb.int64, nb.int64), cache=True, nogil=True)
 def decode(data, at, stop):  # type: ignore[no-untyped-def]
     """The code point at `at` and where the next one starts; a damaged or cut sequence reads as U+FFFD, one byte long."""
     lead = nb.int64(data[at])
