@@ -33,6 +33,16 @@ def load(folder: Path) -> Any:
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True)
 
 
+def save_model(model: Any, folder: Path) -> None:
+    """Writes config and safetensors, quietly; use_cache is switched on for those who generate."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    model.config.use_cache = True
+    model.save_pretrained(folder)
+    logging.enable_progress_bar()
+
+
 def n_parameters(model: Any) -> int:
     """Trainable numbers; tied matrices count once."""
     return sum(parameter.numel() for parameter in model.parameters())

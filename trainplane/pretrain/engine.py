@@ -8,6 +8,7 @@ multiplied by the number of ranks to undo the second.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import warnings
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ class Engine:
             group["lr"] = learning_rate
         self.deepspeed.train()
         n_labels = batch.n_labels()
-        total, losses = 0.0, []
+        total, norm, losses = 0.0, math.nan, []
         for start in range(0, len(batch.seq_ids), self.params.micro_batch):
             part = batch.part(slice(start, start + self.params.micro_batch))
             token_losses_BT = self.token_losses(part)
@@ -78,10 +79,21 @@ class Engine:
             if not bool(scaled.isfinite()):
                 raise NotFinite(f"loss is {float(scaled)} on sequences {part.seq_ids.tolist()}", where="pretrain", fix="lower learning_rate, or look at the documents: trainplane trace")
             self.deepspeed.backward(scaled, scale_wrt_gas=False)
+            norm = self._plain_grad_norm()
             self.deepspeed.step()
             total += float(token_losses_BT.detach().sum())
             losses += _means(token_losses_BT.detach(), part)
-        return StepResult(total / max(1, n_labels), losses, _grad_norm(self.deepspeed))
+        if self.params.zero_stage:
+            norm = float(self.deepspeed.get_global_grad_norm())
+        return StepResult(total / max(1, n_labels), losses, norm)
+
+    def _plain_grad_norm(self) -> float:
+        """Norm of the gradients so far; under ZeRO they lie in pieces, and DeepSpeed tells their norm after the step."""
+        import torch
+
+        if self.params.zero_stage:
+            return math.nan
+        return float(torch.nn.utils.get_total_norm([p.grad for p in self.deepspeed.module.parameters() if p.grad is not None]))
 
     def token_losses(self, batch: Batch) -> Any:
         """Cross entropy of each token, 0 where nothing is predicted: float32 tensor [B, T], nats."""
@@ -116,12 +128,14 @@ def _start_processes() -> None:
         warnings.simplefilter("ignore")
         import deepspeed
 
-        if not torch.distributed.is_initialized():
-            store = torch.distributed.HashStore() if world_size() == 1 else None  # no port is opened for a single process
-            backend = "nccl" if torch.cuda.is_available() else "gloo"
-            if store is not None:
-                torch.distributed.init_process_group(backend, store=store, rank=0, world_size=1)
-        deepspeed.init_distributed(dist_backend="nccl" if torch.cuda.is_available() else "gloo", verbose=False)
+        backend = "nccl" if torch.cuda.is_available() else "gloo"
+        if world_size() == 1:
+            # One process shares memory with nobody, and this op is compiled for a minute at first use.
+            deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+            if not torch.distributed.is_initialized():
+                # A store in this process: no port is opened.
+                torch.distributed.init_process_group(backend, store=torch.distributed.HashStore(), rank=0, world_size=1)
+        deepspeed.init_distributed(dist_backend=backend, verbose=False)
 
 
 def _groups(model: Any, params: PretrainParams) -> list[dict[str, Any]]:
@@ -139,8 +153,3 @@ def _groups(model: Any, params: PretrainParams) -> list[dict[str, Any]]:
 def _means(token_losses_BT: Any, batch: Batch) -> list[float]:
     counts = np.maximum(1, (batch.labels != IGNORED).sum(axis=1))
     return [float(total) / int(count) for total, count in zip(token_losses_BT.sum(dim=1), counts, strict=True)]
-
-
-def _grad_norm(engine: Any) -> float:
-    norm = engine.get_global_grad_norm()
-    return float(norm) if norm is not None else float("nan")

@@ -14,7 +14,7 @@ import pyarrow as pa
 from dataplane import schema
 from dataplane.lineage.record import StageRun, stage_main
 from trainplane.data.packed import Packed
-from trainplane.model.build import build, n_parameters, weights_digest
+from trainplane.model.build import build, n_parameters, save_model, weights_digest
 from trainplane.params import ModelParams, PretrainParams
 from trainplane.pretrain.engine import Engine
 from trainplane.pretrain.loop import HeldOut, Trainer
@@ -40,8 +40,7 @@ def _save(model: Any, record: dict[str, Any]) -> None:
     """Replaces models/pretrain in one rename."""
     partial = FOLDER.with_name(f"{FOLDER.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    model.config.use_cache = True  # for generation; training switched it off
-    model.save_pretrained(partial)
+    save_model(model, partial)
     for path in TOKENIZER.iterdir():
         shutil.copyfile(path, partial / path.name)
     (partial / "run.json").write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
