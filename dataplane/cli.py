@@ -101,6 +101,15 @@ def raw(doc_id: str, check: bool) -> None:
         sys.stdout.buffer.write(found)
 
 
+@main.command()
+def tour() -> None:
+    """Says where the report is, and asks three questions to begin with."""
+    from dataplane.lineage.query import examples
+
+    for line in examples():
+        click.echo(line)
+
+
 @main.group()
 def plugins() -> None:
     """Operators, sources and rule sets that are installed."""
@@ -181,10 +190,8 @@ def _json(value: Any) -> str:
 def _print_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         click.echo(_json(list(rows)))
-        return
-    import pyarrow as pa
-
-    _print_table(pa.Table.from_pylist(list(rows)), "table")
+    else:
+        _rows_as_table(list(rows[0]) if rows else [], rows)
 
 
 def _print_table(table: Any, style: str) -> None:
@@ -206,12 +213,16 @@ def _as_csv(table: Any) -> None:
 
 
 def _as_table(table: Any) -> None:
+    _rows_as_table(table.column_names, table.to_pylist())
+
+
+def _rows_as_table(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
     from rich.table import Table
 
     shown = Table(show_edge=False, header_style="bold")
-    for name in table.column_names:
+    for name in names:
         shown.add_column(str(name), overflow="fold")
-    for row in table.to_pylist():
+    for row in rows:
         shown.add_row(*[_cell(value) for value in row.values()])
     _console().print(shown)
 
@@ -263,11 +274,9 @@ def _section(console: Any, title: str, rows: Sequence[dict[str, Any]]) -> None:
 
     if not rows:
         return
-    import pyarrow as pa
-
     console.print(Text(f"\n{title}", style="bold cyan"))
     if len(rows) == 1:
         for key, value in rows[0].items():
             console.print(Text(f"  {key:<14} "), _cell(value), sep="")
         return
-    _as_table(pa.Table.from_pylist([{k: str(v) if isinstance(v, dict) else v for k, v in row.items()} for row in rows]))
+    _rows_as_table(list(rows[0]), rows)

@@ -131,6 +131,25 @@ def payload(doc_id: str, root: Path = Path()) -> tuple[bytes, bytes]:
     return row["payload"], read_payload(root, row, specs)
 
 
+def examples(root: Path = Path()) -> list[str]:
+    """Where the report is, and three commands that have an answer in this project, as lines to print."""
+    connection = connect(root)
+    lines = [f"report: {(root / 'report' / 'index.html').resolve()}", "", "ask it:"]
+    lines.append('  dataplane sql "SELECT operator, reason, count(*) AS documents FROM decisions GROUP BY ALL ORDER BY documents DESC"')
+    step = 1
+    tables = {row[0] for row in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()}
+    if {"consumed", "packed"} <= tables:
+        query = "SELECT step, seq_ids[1] FROM consumed WHERE stage = 'pretrain' ORDER BY loss DESC, step LIMIT 1"
+        step, seq_id = connection.execute(query).fetchone()
+        doc_id = connection.execute("SELECT spans[1].doc_id FROM packed WHERE seq_id = ?", [seq_id]).fetchone()[0]
+    else:
+        doc_id = connection.execute("SELECT min(doc_id) FROM documents").fetchone()[0]
+    lines.append(f"  dataplane why {doc_id}")
+    if "consumed" in tables:
+        lines.append(f"  trainplane trace --run latest --step {step}")
+    return lines
+
+
 def answer(query: str, root: Path = Path()) -> Any:
     """The Arrow table that answers a read-only SQL question."""
     return ask(connect(root), query)

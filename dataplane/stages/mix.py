@@ -14,6 +14,7 @@ from dataplane.engine.documents import chosen
 from dataplane.lineage.record import StageRun, stage_main
 
 COLUMNS = ["source", "kind", "n_bytes"]
+TABLE_CHARS = 140
 
 
 def main() -> None:
@@ -26,7 +27,7 @@ def main() -> None:
         mask = held_out(kept, params.held_out)
         aside = run.write("held_out", schema.HELD_OUT, held_out_table(kept, mask).to_batches())
         mixture = mix(kept.filter(pa.array(~mask)), params)
-        Console(file=sys.stderr).print(mixture.plan.to_table())
+        Console(file=sys.stderr, width=TABLE_CHARS).print(mixture.plan.to_table())
         run.write("mixture", schema.MIXTURE, mixture.table.to_batches())
         trained = len(mixture.table.column("doc_id").unique())
         run.account(rows_in=run.inputs["decontaminated"].rows, kept=trained + aside.rows, dropped=_left_out(kept, mixture.table, aside.rows))
