@@ -100,7 +100,7 @@ class Decider:
         Returns:
             bool [n], true where the row is kept; and the rows of `decisions`, by document in batch order.
         """
-        add_view(self._connection, "batch", pa.Table.from_batches([batch.select([n for n in self.columns])]))
+        add_view(self._connection, "batch", pa.Table.from_batches([batch.select(self.columns)]))
         answers = self._connection.sql(self._query).to_arrow_table().combine_chunks()
         fails = np.zeros((len(batch), len(self.rules)), np.bool_)
         for i in range(len(self.rules)):

@@ -107,7 +107,8 @@ class Pipeline:
         operator = self.operators[i]
         if self.steps[i].drop != "now" or not isinstance(operator, Filter):
             return None
-        columns = documents_schema(self.operators[: i + 1])
+        # Length and hash of the text are known when the last transform has run.
+        columns = pa.schema([field for field in documents_schema(self.operators[: i + 1]) if field.name not in ("n_bytes", "text_hash")])
         return Decider(filter_rules(operator, self.steps[i].when), columns, stage="clean", run_id=self.run_id)
 
     def open(self) -> None:
