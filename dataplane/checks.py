@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dataplane.contract import check_class
@@ -17,7 +17,11 @@ def check_plugins(names: Sequence[str] = ()) -> list[dict[str, Any]]:
     Args:
         names: Which to check; all by default.
     """
-    checks = {"dataplane.operators": lambda name: check_class(operator_class(name)), "dataplane.sources": source_class, "dataplane.rules": load_rule_set}
+    checks: dict[str, Callable[[str], object]] = {
+        "dataplane.operators": lambda name: check_class(operator_class(name)),
+        "dataplane.sources": source_class,
+        "dataplane.rules": load_rule_set,
+    }
     rows = []
     for group, check in checks.items():
         for name, point in entries(group).items():

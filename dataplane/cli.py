@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +34,12 @@ def main() -> None:
 
 @main.command()
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--source", "sources", multiple=True, required=True, metavar="NAME[:KIND]=GLOB", help="Raw files; may be given several times.")
-@click.option("--benchmark", "benchmarks", multiple=True, metavar="NAME=GLOB", help="JSONL files of benchmark items to keep out of training.")
+@click.option(
+    "--source", "sources", multiple=True, required=True, metavar="NAME[:KIND]=GLOB", help="Raw files; may be given several times."
+)
+@click.option(
+    "--benchmark", "benchmarks", multiple=True, metavar="NAME=GLOB", help="JSONL files of benchmark items to keep out of training."
+)
 @click.option("--instructions", multiple=True, metavar="GLOB", help="JSONL files of chat examples; adds the sft stage.")
 @click.option("--preferences", multiple=True, metavar="GLOB", help="JSONL files of preference pairs; adds the dpo stage.")
 @click.option("--in-place", is_flag=True, help="Read the raw files where they are instead of copying them under DVC.")

@@ -82,7 +82,11 @@ def _count_faults(kind: str, counts: Any, rows: int) -> list[str]:
 def _fault(operator: Operator, batch: pa.RecordBatch, faults: Iterable[str]) -> ContractError:
     ids = batch.column("doc_id").slice(0, SHOWN_IDS).to_pylist() if "doc_id" in batch.schema.names else []
     shown = f" (first documents: {', '.join(map(str, ids))})" if ids else ""
-    return ContractError("; ".join(faults) + shown, where=f"operator {operator.name!r}", fix=f"mend {type(operator).__module__}, or take it out of clean.pipeline")
+    return ContractError(
+        "; ".join(faults) + shown,
+        where=f"operator {operator.name!r}",
+        fix=f"mend {type(operator).__module__}, or take it out of clean.pipeline",
+    )
 
 
 def check_class(cls: type[Operator]) -> None:
@@ -112,7 +116,9 @@ def _name_faults(cls: type[Operator]) -> list[str]:
 
 
 def _column_faults(cls: type[Operator]) -> list[str]:
-    faults = [f"reads {name!r}, which is no column or signal" for name in cls.reads if name not in READABLE and SIGNAL_SEPARATOR not in name]
+    faults = [
+        f"reads {name!r}, which is no column or signal" for name in cls.reads if name not in READABLE and SIGNAL_SEPARATOR not in name
+    ]
     faults += [f"signal name {name!r} is not lower case, digits and single underscores" for name in cls.writes if not NAME.match(name)]
     faults += [f"{name!r} has no Arrow type" for name, kind in {**cls.reads, **cls.writes}.items() if not isinstance(kind, pa.DataType)]
     if issubclass(cls, Annotator) and not cls.writes:

@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from dataplane import schema
 from dataplane.errors import ParamsError
 from dataplane.lake.sql import add_view, signals_by_operator
 from dataplane.ruleset import referenced_signals
+
+
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -65,10 +69,7 @@ class Decider:
         self._check(columns)
 
     def _build_query(self) -> str:
-        answers = [
-            f"CASE WHEN {rule.condition()} THEN {self._values(rule)} END AS r{i}"
-            for i, rule in enumerate(self.rules)
-        ]
+        answers = [f"CASE WHEN {rule.condition()} THEN {self._values(rule)} END AS r{i}" for i, rule in enumerate(self.rules)]
         return f"SELECT {', '.join(answers) or '1'} FROM batch"
 
     def _values(self, rule: Rule) -> str:
@@ -89,9 +90,11 @@ class Decider:
             except duckdb.Error as error:
                 faults.append(f"{rule.operator}.{rule.reason}: {str(error).splitlines()[0]}")
         if faults:
-            raise ParamsError("; ".join(faults), where=self.stage, fix="correct the rule, or put the operator whose signal it reads into clean.pipeline")
+            raise ParamsError(
+                "; ".join(faults), where=self.stage, fix="correct the rule, or put the operator whose signal it reads into clean.pipeline"
+            )
 
-    def decide(self, batch: pa.RecordBatch) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], pa.RecordBatch]:
+    def decide(self, batch: pa.RecordBatch) -> tuple[Mask, pa.RecordBatch]:
         """Which rows stay, and why the others go.
 
         Args:
@@ -106,7 +109,8 @@ class Decider:
         for i in range(len(self.rules)):
             fails[:, i] = answers.column(i).is_valid().to_numpy()
         rows, which = np.nonzero(fails)  # row-major: by document, then by rule
-        return ~fails.any(axis=1), self._decisions(batch, answers, rows, which)
+        kept: Mask = np.logical_not(fails.any(axis=1))
+        return kept, self._decisions(batch, answers, rows, which)
 
     def _decisions(self, batch: pa.RecordBatch, answers: pa.Table, rows: Any, which: Any) -> pa.RecordBatch:
         def of_rule(attribute: str) -> pa.Array:
@@ -136,7 +140,7 @@ class Condition:
         self.predicate, self.where = predicate, where
         self._connection = _connection()
 
-    def holds(self, batch: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def holds(self, batch: pa.RecordBatch) -> Mask:
         """bool [n]: where the predicate is true; null is not.
 
         Raises:
@@ -150,7 +154,7 @@ class Condition:
         except duckdb.Error as error:
             fix = "correct the predicate; it may use source, kind, mime, url and the signals of operators above it"
             raise ParamsError(f"{self.predicate!r}: {str(error).splitlines()[0]}", where=self.where, fix=fix) from None
-        result: np.ndarray[Any, np.dtype[np.bool_]] = answer.column("holds").to_numpy().astype(np.bool_)
+        result: Mask = answer.column("holds").to_numpy().astype(np.bool_)
         return result
 
 

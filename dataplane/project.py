@@ -89,7 +89,14 @@ def create(directory: Path, wanted: Wanted) -> list[str]:
         name: [place(directory, group) for group in groups]
         for name, groups in (("benchmarks", benchmarks), ("instructions", instructions), ("preferences", preferences))
     }
-    inputs = Inputs(raw=list(dict.fromkeys(raw)), training=wanted.training, **{k: [folder for folder, _ in v] for k, v in placed.items()})
+    folders = {name: [folder for folder, _ in groups] for name, groups in placed.items()}
+    inputs = Inputs(
+        raw=list(dict.fromkeys(raw)),
+        benchmarks=folders["benchmarks"],
+        instructions=folders["instructions"],
+        preferences=folders["preferences"],
+        training=wanted.training,
+    )
     globs = {name: [path for _, paths in groups for path in paths] for name, groups in placed.items()}
     named = [{"name": group.name, "paths": paths} for group, (_, paths) in zip(benchmarks, placed["benchmarks"], strict=True)]
     _write(directory, inputs, listed, named, globs)

@@ -5,7 +5,7 @@ The stages are data here, so that what a stage reads and writes is said once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -67,9 +67,7 @@ DATA_STAGES = (
     ),
     Stage("select", reads=["documents"], params=["select", "clean.pipeline"], writes=["selected", "select_decisions"]),
     Stage("dedup", reads=["documents", "selected"], params=["dedup"], writes=["signatures", "deduplicated", "duplicates"]),
-    Stage(
-        "decontaminate", reads=["documents", "deduplicated"], params=["decontaminate"], writes=["decontaminated", "contamination"]
-    ),
+    Stage("decontaminate", reads=["documents", "deduplicated"], params=["decontaminate"], writes=["decontaminated", "contamination"]),
     Stage("mix", reads=["documents", "decontaminated"], params=["mix"], writes=["mixture", "held_out"]),
     Stage("tokenizer", reads=["documents", "mixture"], params=["tokenizer"], outs=["models/tokenizer"]),
     Stage("tokenize", reads=["documents", "mixture", "held_out"], params=["tokenize"], writes=["tokens"], deps=["models/tokenizer"]),

@@ -99,7 +99,7 @@ def _run(check: Check, operator: Operator, examples: list[Example], params: Mapp
     try:
         return [f"{title}: {fault}" for fault in check(operator, examples, params)]
     # An operator under test may raise anything; what it raised is the finding.
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
         return [f"{title}: {type(error).__name__}: {error}"]
 
 
@@ -108,7 +108,7 @@ def batch_of(operator: Operator, examples: Sequence[Example]) -> pa.RecordBatch:
     columns: dict[str, pa.Array] = {}
     for name, kind in operator.reads.items():
         defaults = {"text": [e.text for e in examples], "doc_id": [f"{i:032x}" for i in range(len(examples))]}
-        values = defaults.get(name) or [e.columns.get(name) for e in examples]
+        values: list[Any] = defaults.get(name) or [e.columns.get(name) for e in examples]
         columns[name] = pa.array(values, kind)
     return pa.record_batch(columns) if columns else pa.record_batch({"doc_id": pa.array([], pa.string())})
 

@@ -1,7 +1,6 @@
 """Fixtures that several folders share: an empty project to run stages in."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,14 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty project as the current folder: a lock, no params yet, one worker."""
     from dataplane import lockfile
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TERRAPLANE_WORKERS", "1")
     lockfile.write(tmp_path)
-    yield tmp_path
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

@@ -8,13 +8,15 @@ import pytest
 from dataplane.deciding import Condition, Decider, Rule
 from dataplane.errors import ParamsError
 
-BATCH = pa.record_batch({
-    "doc_id": ["a", "b", "c", "d"],
-    "kind": ["web", "code", "web", "web"],
-    "text_signals__n_words": pa.array([10, 10, 500, None], pa.int64()),
-    "language__lang": ["en", "en", "de", None],
-    "text": ["w", "x", "y", "z"],
-})
+BATCH = pa.record_batch(
+    {
+        "doc_id": ["a", "b", "c", "d"],
+        "kind": ["web", "code", "web", "web"],
+        "text_signals__n_words": pa.array([10, 10, 500, None], pa.int64()),
+        "language__lang": ["en", "en", "de", None],
+        "text": ["w", "x", "y", "z"],
+    }
+)
 SHORT = Rule("gopher_quality", "id1", "too_few_words", "text_signals.n_words < 50", when="kind <> 'code'")
 FOREIGN = Rule("language", "id2", "other_language", "language.lang NOT IN ('en', 'zh')")
 LONG = Rule("gopher_quality", "id1", "too_many_words", "text_signals.n_words > 400")

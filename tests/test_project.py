@@ -29,9 +29,7 @@ def init(*arguments: str) -> tuple[int, str]:
 @pytest.mark.slow
 def test_init_copies_tracks_and_writes_a_pipeline(files: Path, tmp_path: Path) -> None:
     project = tmp_path / "project"
-    code, output = init(
-        str(project), "--source", f"notes:prose={files}/notes/**", "--source", f"rows={files}/*.jsonl", "--data-only"
-    )
+    code, output = init(str(project), "--source", f"notes:prose={files}/notes/**", "--source", f"rows={files}/*.jsonl", "--data-only")
     assert code == 0, output
     assert (project / "data/notes/deep/two.txt").read_text() == "二。\n"
     params = yaml.safe_load((project / "params.yaml").read_text())
@@ -40,7 +38,7 @@ def test_init_copies_tracks_and_writes_a_pipeline(files: Path, tmp_path: Path) -
         {"name": "rows", "kind": "rows", "paths": ["data/rows/**"], "format": "auto", "license": None},
     ]
     stages = yaml.safe_load((project / "dvc.yaml").read_text())["stages"]
-    assert list(stages)[0] == "ingest"
+    assert next(iter(stages)) == "ingest"
     assert list(stages)[-1] == "report"
     assert "pretrain" not in stages
     assert stages["ingest"]["deps"] == ["data/notes", "data/rows"]

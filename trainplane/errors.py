@@ -1,9 +1,9 @@
 """What goes wrong in training; the tree goes on from dataplane.errors.
 
-    DataError
-    └── TrainingError        1   training cannot go on, or proved itself wrong
-        ├── NotFinite        1   a loss or gradient is NaN or infinite
-        └── LedgerBroken     1   the chain of consumed steps does not add up
+DataError
+└── TrainingError        1   training cannot go on, or proved itself wrong
+    ├── NotFinite        1   a loss or gradient is NaN or infinite
+    └── LedgerBroken     1   the chain of consumed steps does not add up
 """
 
 from dataplane.errors import DataError

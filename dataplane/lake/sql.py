@@ -105,12 +105,14 @@ def read_runs(root: Path = Path()) -> list[dict[str, Any]]:
 
 def _snapshots(root: Path) -> pa.Table:
     loaded = [Snapshot.load(path.stem, root) for path in sorted((root / LAKE).glob("*.json"))]
-    return pa.table({
-        "table": pa.array([s.table for s in loaded], pa.string()),
-        "digest": pa.array([s.digest for s in loaded], pa.string()),
-        "rows": pa.array([s.rows for s in loaded], pa.int64()),
-        "uri": pa.array([s.uri for s in loaded], pa.string()),
-    })
+    return pa.table(
+        {
+            "table": pa.array([s.table for s in loaded], pa.string()),
+            "digest": pa.array([s.digest for s in loaded], pa.string()),
+            "rows": pa.array([s.rows for s in loaded], pa.int64()),
+            "uri": pa.array([s.uri for s in loaded], pa.string()),
+        }
+    )
 
 
 def ask(connection: Any, query: str) -> pa.Table:
@@ -128,10 +130,14 @@ def ask(connection: Any, query: str) -> pa.Table:
         raise UsageError(str(error), where="sql", fix="correct the question") from None
     reading = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
     if len(statements) != 1 or statements[0].type not in reading:
-        raise UsageError("only one reading statement is answered (SELECT, FROM, DESCRIBE, SUMMARIZE, EXPLAIN)", where="sql", fix="ask a SELECT")
+        raise UsageError(
+            "only one reading statement is answered (SELECT, FROM, DESCRIBE, SUMMARIZE, EXPLAIN)", where="sql", fix="ask a SELECT"
+        )
     try:
         return connection.sql(query).to_arrow_table()
     except duckdb.OutOfMemoryException as error:
         raise DataError(str(error), where="sql", fix="ask for fewer columns, or raise --memory") from None
     except duckdb.Error as error:
-        raise UsageError(str(error), where="sql", fix="`dataplane sql 'SHOW TABLES'` lists the tables, `DESCRIBE documents` a table's columns") from None
+        raise UsageError(
+            str(error), where="sql", fix="`dataplane sql 'SHOW TABLES'` lists the tables, `DESCRIBE documents` a table's columns"
+        ) from None

@@ -62,7 +62,9 @@ def why(doc_id: str, root: Path = Path()) -> dict[str, Any]:
         "origin": rows("raw", ", ".join(f'"{name}"' for name in LOCATOR))[0],
         "edits": rows("edits", 'operator, kind, "count", hash_before, hash_after, run_id'),
         "document": next(iter(rows("documents", _signal_columns(root))), None),
-        "decisions": [row | {"signals": json.loads(row["signals"])} for row in rows("decisions", "stage, operator, reason, signals, op_id, run_id")],
+        "decisions": [
+            row | {"signals": json.loads(row["signals"])} for row in rows("decisions", "stage, operator, reason, signals, op_id, run_id")
+        ],
         "quarantine": rows("quarantine", "stage, operator, error, message"),
         "duplicate": next(iter(rows("duplicates", "cluster_id, kept, representative, similarity, how")), None),
         "contamination": rows("contamination", "benchmark, item_id, n, hits, covered"),

@@ -95,13 +95,15 @@ class StageRun:
 
     def identity(self, **more: Any) -> str:
         """Digest of what the results depend on: params, input digests, locked code, and `more`."""
-        return digest({
-            "stage": self.stage,
-            "params": self.params,
-            "inputs": {table: snapshot.digest for table, snapshot in self.inputs.items()},
-            "lock": self._lockfile,
-            **more,
-        })
+        return digest(
+            {
+                "stage": self.stage,
+                "params": self.params,
+                "inputs": {table: snapshot.digest for table, snapshot in self.inputs.items()},
+                "lock": self._lockfile,
+                **more,
+            }
+        )
 
     def map(self, task: TableTask, units: Sequence[Any], *, identity: Mapping[str, Any] | None = None) -> dict[str, Snapshot]:
         """Runs the task over the units in workers and commits each of its tables.
@@ -157,7 +159,9 @@ class StageRun:
 
     def _write_metrics(self) -> None:
         values = ({"rows": self._rows} if self._rows else {}) | self._metrics
-        write_atomically(self.root / METRICS / f"{self.stage}.json", json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+        write_atomically(
+            self.root / METRICS / f"{self.stage}.json", json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        )
 
     def _take_lock(self) -> None:
         (self.root / JOURNAL_FOLDER).mkdir(exist_ok=True)

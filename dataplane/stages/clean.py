@@ -105,7 +105,9 @@ def _counts(run: StageRun, written: dict[str, Snapshot]) -> dict[str, Any]:
         },
         "reasons": {
             f"{operator}.{reason}": count
-            for operator, reason, count in connection.execute("SELECT operator, reason, count(*) FROM d GROUP BY ALL ORDER BY ALL").fetchall()
+            for operator, reason, count in connection.execute(
+                "SELECT operator, reason, count(*) FROM d GROUP BY ALL ORDER BY ALL"
+            ).fetchall()
         },
         "dropped": connection.execute("SELECT count(DISTINCT doc_id) FROM d").fetchone()[0],
     }

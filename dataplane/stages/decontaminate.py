@@ -38,7 +38,9 @@ def _kept(ids: Snapshot, gone: pa.Array) -> Iterator[pa.RecordBatch]:
 def _by_benchmark(hits: pa.Table) -> dict[str, Any]:
     """Documents and items hit, by benchmark."""
     counted = hits.group_by("benchmark").aggregate([("doc_id", "count_distinct"), ("item_id", "count_distinct")]).sort_by("benchmark")
-    return {row["benchmark"]: {"documents": row["doc_id_count_distinct"], "items": row["item_id_count_distinct"]} for row in counted.to_pylist()}
+    return {
+        row["benchmark"]: {"documents": row["doc_id_count_distinct"], "items": row["item_id_count_distinct"]} for row in counted.to_pylist()
+    }
 
 
 def main() -> None:

@@ -23,13 +23,15 @@ I64 = npt.NDArray[np.int64]
 
 def signatures_schema(params: DedupParams) -> pa.Schema:
     """Schema of `signatures`: what dedup compares, kept so that later batches can be held against it."""
-    return pa.schema([
-        schema.DOC_ID,
-        pa.field("source", pa.string()),
-        pa.field("n_bytes", pa.int64()),
-        pa.field("content_hash", pa.list_(pa.uint64(), 2)),
-        pa.field("signature", pa.list_(pa.uint32(), params.minhash.bands * params.minhash.rows)),
-    ])
+    return pa.schema(
+        [
+            schema.DOC_ID,
+            pa.field("source", pa.string()),
+            pa.field("n_bytes", pa.int64()),
+            pa.field("content_hash", pa.list_(pa.uint64(), 2)),
+            pa.field("signature", pa.list_(pa.uint32(), params.minhash.bands * params.minhash.rows)),
+        ]
+    )
 
 
 class Sign(DocumentsTask):
@@ -65,7 +67,9 @@ def _matrix(column: pa.ChunkedArray, width: int) -> npt.NDArray[Any]:
 def find(signed: pa.Table, documents: Snapshot, params: DedupParams) -> pa.Table:
     """Rows of `duplicates`: exact clusters and near-duplicate clusters, joined where an exact copy's keeper is itself dropped."""
     ids = signed.column("doc_id").combine_chunks()
-    rank = exact.survival_rank(ids, signed.column("source").combine_chunks(), signed.column("n_bytes").combine_chunks(), params.source_priority)
+    rank = exact.survival_rank(
+        ids, signed.column("source").combine_chunks(), signed.column("n_bytes").combine_chunks(), params.source_priority
+    )
     copies = exact.find_duplicates(ids, _matrix(signed.column("content_hash"), 2).astype(np.uint64), rank)
     gone = copies.filter(pc.invert(copies.column("kept"))).column("doc_id")
     left = np.flatnonzero(pc.invert(pc.is_in(ids, gone.combine_chunks())).to_numpy(zero_copy_only=False))
@@ -104,7 +108,12 @@ def join(copies: pa.Table, near: pa.Table) -> pa.Table:
             continue
         if keeper is not None:
             how = row["how"] if keeper["kept"] else keeper["how"]
-            row |= {"cluster_id": keeper["cluster_id"], "representative": keeper["representative"], "similarity": keeper["similarity"], "how": how}
+            row |= {
+                "cluster_id": keeper["cluster_id"],
+                "representative": keeper["representative"],
+                "similarity": keeper["similarity"],
+                "how": how,
+            }
         rows.append(row)
     table = pa.Table.from_pylist(rows, schema=schema.DUPLICATES)
     return _with_cluster_ids(table).sort_by([("cluster_id", "ascending"), ("kept", "descending"), ("doc_id", "ascending")])

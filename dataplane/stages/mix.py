@@ -30,7 +30,9 @@ def main() -> None:
         Console(file=sys.stderr, width=TABLE_CHARS).print(mixture.plan.to_table())
         run.write("mixture", schema.MIXTURE, mixture.table.to_batches())
         trained = len(mixture.table.column("doc_id").unique())
-        run.account(rows_in=run.inputs["decontaminated"].rows, kept=trained + aside.rows, dropped=_left_out(kept, mixture.table, aside.rows))
+        run.account(
+            rows_in=run.inputs["decontaminated"].rows, kept=trained + aside.rows, dropped=_left_out(kept, mixture.table, aside.rows)
+        )
         run.metrics({"held_out": aside.rows, "in_mixture": trained, "occurrences": mixture.table.num_rows, "plan": mixture.plan.to_json()})
 
 

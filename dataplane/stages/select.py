@@ -64,7 +64,9 @@ def _counts(documents: Snapshot, written: dict[str, Snapshot]) -> dict[str, Any]
 def main() -> None:
     """Runs the stage in the current project."""
     with StageRun("select", inputs=("documents",), params=("select", "clean.pipeline")) as run:
-        clean = CleanParams(pipeline=[Step.parse(step, where=f"clean.pipeline[{i}]") for i, step in enumerate(run.params["clean.pipeline"])])
+        clean = CleanParams(
+            pipeline=[Step.parse(step, where=f"clean.pipeline[{i}]") for i, step in enumerate(run.params["clean.pipeline"])]
+        )
         decided = rules(SelectParams.parse(run.params["select"], where="select"), clean)
         documents = run.inputs["documents"]
         Decider(decided, documents.dataset().schema, stage="select", run_id=run.run_id)  # faults in rules show before any work

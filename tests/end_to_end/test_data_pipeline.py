@@ -26,8 +26,9 @@ TABLES = [
 ITEM = "which of the seven rivers of the northern province carries more silt to the sea than all of the others together"
 
 WORDS = (
-    "the river grain mill boat bridge spring father harvest village count winter road stone market letter window garden teacher song "
-    "mountain cloud table history number question answer city train morning evening paper story island and of to with that have be"
+    "the river grain mill boat bridge spring father harvest village count winter road stone market letter window garden "
+    "teacher song mountain cloud table history number question answer city train morning evening paper story island and of to "
+    "with that have be"
 ).split()
 CHARACTERS = "春江水暖鸭先知山重路复疑无柳暗花明又一村天地人和国家学生老师读书写字工作生活时间城市历史文化社会经济发展的是了在不有"
 
@@ -57,7 +58,9 @@ def write_corpus(root: Path) -> None:
     (root / "data/web").mkdir()
     body = "".join(f"<p>{' '.join(sentence(rng) for _ in range(4))}</p>" for _ in range(5))
     navigation = "<nav><a href='/'>Home</a><a href='/about'>About us</a></nav>"
-    (root / "data/web/page.html").write_text(f"<html><head><title>A page</title></head><body>{navigation}<article>{body}</article></body></html>")
+    (root / "data/web/page.html").write_text(
+        f"<html><head><title>A page</title></head><body>{navigation}<article>{body}</article></body></html>"
+    )
     (root / "data/web/empty.html").write_text("")
     (root / "bench.jsonl").write_text(json.dumps({"id": "q1", "question": ITEM}) + "\n")
 

@@ -47,17 +47,23 @@ def test_different_content_hashes_differently(left: dict, right: dict) -> None:
 
 
 NESTED = st.lists(
-    st.fixed_dictionaries({
-        "id": st.one_of(st.none(), st.text(max_size=8)),
-        "spans": st.one_of(st.none(), st.lists(st.fixed_dictionaries({"doc": st.text(max_size=3), "n": st.integers(-5, 5)}), max_size=3)),
-    }),
+    st.fixed_dictionaries(
+        {
+            "id": st.one_of(st.none(), st.text(max_size=8)),
+            "spans": st.one_of(
+                st.none(), st.lists(st.fixed_dictionaries({"doc": st.text(max_size=3), "n": st.integers(-5, 5)}), max_size=3)
+            ),
+        }
+    ),
     min_size=1,
     max_size=12,
 )
-SCHEMA = pa.schema([
-    ("id", pa.string()),
-    ("spans", pa.list_(pa.struct([("doc", pa.string()), ("n", pa.int32())]))),
-])
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("spans", pa.list_(pa.struct([("doc", pa.string()), ("n", pa.int32())]))),
+    ]
+)
 
 
 @given(NESTED, st.integers(0, 12))

@@ -18,7 +18,8 @@ def put(root: Path, table: str, rows: pa.RecordBatch) -> None:
 def lake(tmp_path: Path) -> Path:
     put(tmp_path, "documents", pa.record_batch({
         "doc_id": ["a", "b", "c"], "source": ["web", "web", "books"],
-        "language__lang": ["en", "zh", "en"], "language__score": pa.array([0.9, 0.8, 0.3], pa.float32()), "text_signals__n_words": [10, 200, 30],
+        "language__lang": ["en", "zh", "en"], "language__score": pa.array([0.9, 0.8, 0.3], pa.float32()),
+        "text_signals__n_words": [10, 200, 30],
     }))  # fmt: skip
     put(tmp_path, "clean_decisions", pa.record_batch({"doc_id": ["x"], "reason": ["too_short"]}))
     put(tmp_path, "select_decisions", pa.record_batch({"doc_id": ["a"], "reason": ["low_confidence"]}))

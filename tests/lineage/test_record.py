@@ -60,7 +60,7 @@ def test_a_second_run_at_once_is_told_so(ready: Path) -> None:
 
 
 def test_missing_params_and_inputs_are_named(ready: Path) -> None:
-    with pytest.raises(ParamsError, match="no 'x.z'"), StageRun("s", params=("x.z",)):
+    with pytest.raises(ParamsError, match=r"no 'x\.z'"), StageRun("s", params=("x.z",)):
         pass
     with pytest.raises(DataError, match="'numbers' is not there yet"), StageRun("s", inputs=("numbers",)):
         pass

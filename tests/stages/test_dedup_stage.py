@@ -12,8 +12,9 @@ from dataplane.snapshot import Snapshot
 from dataplane.stages import dedup
 
 BASE = (
-    "the river carried the grain of nine villages to the mill below the bridge and every spring the miller counted the sacks twice "
-    "before he let the boats go back because his father had once lost a whole harvest to a man who could not count at all"
+    "the river carried the grain of nine villages to the mill below the bridge and every spring the miller counted the sacks "
+    "twice before he let the boats go back because his father had once lost a whole harvest to a man who could not count at "
+    "all"
 ).split()
 
 

@@ -38,7 +38,9 @@ class Ledger:
         self.path = path
         kept = list(_whole_lines(path))[:steps]
         if len(kept) < steps:
-            raise LedgerBroken(f"the ledger holds {len(kept)} of {steps} steps", where=str(path), fix="delete the run's journal and train again")
+            raise LedgerBroken(
+                f"the ledger holds {len(kept)} of {steps} steps", where=str(path), fix="delete the run's journal and train again"
+            )
         self.head = verify(kept)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f"{path.name}.partial")
@@ -79,7 +81,9 @@ def verify(entries: Sequence[dict[str, Any]]) -> str:
     for number, entry in enumerate(entries, 1):
         head = chain_hash(head, entry["step"], entry["seq_ids"], entry["token_hash"])
         if entry["step"] != number or entry["chain_hash"] != head:
-            raise LedgerBroken(f"the chain breaks at line {number} (step {entry['step']})", fix="the ledger was changed: train again, or restore it")
+            raise LedgerBroken(
+                f"the chain breaks at line {number} (step {entry['step']})", fix="the ledger was changed: train again, or restore it"
+            )
     return head
 
 

@@ -61,7 +61,7 @@ def trace_document(doc_id: str, run: str = LATEST, root: Path = Path()) -> dict[
 
 
 def _entries(consumed: Snapshot, run: str) -> list[dict[str, Any]]:
-    entries = consumed.to_table().to_pylist()
+    entries: list[dict[str, Any]] = consumed.to_table().to_pylist()
     if run == LATEST:
         return entries
     return [entry for entry in entries if entry["run_id"].startswith(run)]
@@ -73,7 +73,9 @@ def _entry(consumed: Snapshot, step: int, run: str) -> dict[str, Any]:
         rows = [row for row in rows if row["run_id"].startswith(run)]
     if not rows:
         known = sorted({row["run_id"] for row in consumed.to_table(columns=["run_id"]).to_pylist()})
-        raise UsageError(f"run {run!r} has no step {step}; there are {consumed.rows} steps of {', '.join(known)}", fix="name another step or run")
+        raise UsageError(
+            f"run {run!r} has no step {step}; there are {consumed.rows} steps of {', '.join(known)}", fix="name another step or run"
+        )
     found: dict[str, Any] = rows[0]
     return found
 

@@ -77,7 +77,11 @@ class Engine:
             token_losses_BT = self.token_losses(part)
             scaled = token_losses_BT.sum() * world_size() / max(1, n_labels)
             if not bool(scaled.isfinite()):
-                raise NotFinite(f"loss is {float(scaled)} on sequences {part.seq_ids.tolist()}", where="pretrain", fix="lower learning_rate, or look at the documents: trainplane trace")
+                raise NotFinite(
+                    f"loss is {float(scaled)} on sequences {part.seq_ids.tolist()}",
+                    where="pretrain",
+                    fix="lower learning_rate, or look at the documents: trainplane trace",
+                )
             self.deepspeed.backward(scaled, scale_wrt_gas=False)
             norm = self._plain_grad_norm()
             self.deepspeed.step()
