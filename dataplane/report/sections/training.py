@@ -1,0 +1,70 @@
+"""The section on training: curves of pretraining, fine-tuning and preference training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dataplane.report.blocks import Block, Figure, Heading, Note, Section
+from dataplane.report.charts import Series, line_chart
+from dataplane.report.project import Project
+from dataplane.report.writing import number
+
+LOSS = "loss, nats a token"
+
+
+def training(project: Project) -> Section:
+    """Loss and learning rate of each training stage over its steps."""
+    section = Section("training", "Training", "Loss by optimizer step.")
+    for title, blocks in (
+        ("Pretraining", _pretraining(project)),
+        ("Supervised fine-tuning", _tuning(project)),
+        ("Preference training (DPO)", _preference(project)),
+    ):
+        section.blocks += [Heading(title), *(blocks or [Note("Not run yet.")])]
+    return section
+
+
+def _pretraining(project: Project) -> list[Block]:
+    rows, metrics = project.plot("pretrain"), project.metrics("pretrain")
+    held_out = _held_out(metrics) or _points(rows, "held_out_loss")
+    series = [Series("training", _points(rows, "loss")), Series("held out", held_out, dots=True)]
+    charts = _charts([(series, LOSS, "Pretraining loss"), ([Series("", _points(rows, "learning_rate"))], "learning rate", "Learning rate")])
+    return [*_pretraining_text(metrics), *charts] if charts else []
+
+
+def _held_out(metrics: dict[str, Any]) -> list[tuple[float, float]]:
+    return sorted((float(step), float(loss)) for step, loss in (metrics.get("held_out_loss") or {}).items())
+
+
+def _pretraining_text(metrics: dict[str, Any]) -> list[Block]:
+    if not metrics:
+        return []
+    size = ", ".join(f"{number(metrics.get(name, 0))} {name}" for name in ("parameters", "steps", "tokens"))
+    first, last, guess = (number(metrics.get(name, 0), 2) for name in ("first_loss", "last_loss", "ln_vocabulary"))
+    text = f"{size} ({number(metrics.get('epochs', 0), 2)} epochs); the loss went from {first} to {last}."
+    return [Note(f"{text} A guess without knowledge costs ln(vocabulary) = {guess}.")]
+
+
+def _tuning(project: Project) -> list[Block]:
+    rows = project.plot("sft")
+    return _charts([([Series("", _points(rows, "loss"))], LOSS, "Fine-tuning loss")])
+
+
+def _preference(project: Project) -> list[Block]:
+    rows = project.plot("dpo")
+    return _charts(
+        [
+            ([Series("", _points(rows, "loss"))], "loss", "DPO loss"),
+            ([Series("", _points(rows, "margin"))], "reward margin", "Margin between the preferred and the other answer"),
+            ([Series("", _points(rows, "accuracy"))], "accuracy", "Share of pairs in which the preferred answer is ranked first"),
+        ]
+    )
+
+
+def _points(rows: list[dict[str, float]], column: str) -> list[tuple[float, float]]:
+    return [(row["step"], row[column]) for row in rows if "step" in row and column in row]
+
+
+def _charts(wanted: list[tuple[list[Series], str, str]]) -> list[Block]:
+    drawn = [(line_chart(series, x_label="step", y_label=y_label), caption) for series, y_label, caption in wanted]
+    return [Figure(svg, caption) for svg, caption in drawn if svg]
