@@ -49,26 +49,21 @@ class Ledger:
             stream.flush()
             os.fsync(stream.fileno())
         partial.replace(path)
-        self._stream = path.open("a", encoding="utf-8")
 
     def append(self, entry: dict[str, Any]) -> None:
         """Adds one step: step, epoch, seq_ids, token_hash, losses, loss, learning_rate, grad_norm. Sets chain_hash."""
         self.head = chain_hash(self.head, entry["step"], entry["seq_ids"], entry["token_hash"])
-        self._stream.write(json.dumps(entry | {"chain_hash": self.head}) + "\n")
+        with self.path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(entry | {"chain_hash": self.head}) + "\n")
 
     def sync(self) -> None:
         """Brings everything to disk; before a checkpoint names the head."""
-        self._stream.flush()
-        os.fsync(self._stream.fileno())
+        with self.path.open("a", encoding="utf-8") as stream:
+            os.fsync(stream.fileno())
 
     def entries(self) -> list[dict[str, Any]]:
         """All steps so far."""
-        self.sync()
         return list(_whole_lines(self.path))
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._stream.close()
 
 
 def verify(entries: Sequence[dict[str, Any]]) -> str:

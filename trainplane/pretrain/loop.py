@@ -68,9 +68,7 @@ class Trainer:
             while self.step < self.params.steps:
                 entry = self._advance()
                 progress.update(bar, advance=1, said=f"loss {entry['loss']:.3f}")
-        entries = self.ledger.entries()
-        self.ledger.close()
-        return entries
+        return self.ledger.entries()
 
     def _advance(self) -> dict[str, Any]:
         step, params = self.step + 1, self.params
