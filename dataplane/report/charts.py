@@ -11,12 +11,14 @@ from markupsafe import Markup
 from dataplane.report.writing import number, plain
 
 WIDTH_PX, HEIGHT_PX = 720, 260
-LEFT_PX, RIGHT_PX, TOP_PX, BOTTOM_PX = 64, 16, 28, 40
-BAR_PX, BAR_GAP_PX, BAR_LABEL_PX, BAR_VALUE_PX = 12, 12, 150, 60
+LEFT_PX, RIGHT_PX, TOP_PX, BOTTOM_PX = 64, 28, 28, 40
+BAR_PX, BAR_GAP_PX, BAR_LABEL_PX, BAR_VALUE_PX = 14, 10, 150, 60
 LEGEND_STEP_PX = 150
 MAX_POINTS = 600
 MAX_LABEL_CHARS = 22
 TICKS = 5
+# Beyond these, differences overflow or vanish.
+LARGEST, SMALLEST_EXTENT = 1e100, 1e-100
 COLOURS = 4
 
 
@@ -64,22 +66,23 @@ def bar_chart(labels: Sequence[str], series: Sequence[tuple[str, Sequence[float 
         what: What the bars measure, for those who hear the page.
         digits: Digits after the point of the values.
     """
-    values = [v for _, column in series for v in column if v is not None and math.isfinite(v)]
+    values = [v for _, column in series for v in column if v is not None and abs(v) <= LARGEST]
     if not values:
         return Markup("")
     scale = (WIDTH_PX - BAR_LABEL_PX - BAR_VALUE_PX) / (max(*values, 0.0) or 1.0)
     group_px = len(series) * BAR_PX + BAR_GAP_PX
+    first_px = TOP_PX if len(series) > 1 else 0
     parts = [_legend([name for name, _ in series], BAR_LABEL_PX)]
     for i, label in enumerate(labels):
-        top = TOP_PX + i * group_px
+        top = first_px + i * group_px
         parts.append(_text(BAR_LABEL_PX - 8, top + len(series) * BAR_PX / 2 + 4, plain(label, MAX_LABEL_CHARS), "end"))
         parts += [_bar(column[i], top + j * BAR_PX, scale, j, digits) for j, (_, column) in enumerate(series)]
-    return _svg(TOP_PX + len(labels) * group_px, what, parts)
+    return _svg(first_px + len(labels) * group_px, what, parts)
 
 
 def finite(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """The points that can be drawn."""
-    return [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
+    return [(x, y) for x, y in points if abs(x) <= LARGEST and abs(y) <= LARGEST]
 
 
 def thinned(points: Sequence[tuple[float, float]], most: int = MAX_POINTS) -> list[tuple[float, float]]:
@@ -116,7 +119,7 @@ def ticks(low: float, high: float, *, whole: bool = False) -> list[float]:
 
 def _extent(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
-    if high - low <= 1e-12 * max(abs(low), abs(high)):
+    if high - low <= max(1e-12 * max(abs(low), abs(high)), SMALLEST_EXTENT):
         pad = abs(low) * 0.1 or 1.0
         return low - pad, high + pad
     return low, high
@@ -145,8 +148,8 @@ def _grid(frame: _Frame, x_ticks: Sequence[float], y_ticks: Sequence[float], x_l
         parts.append(Markup('<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(LEFT_PX, WIDTH_PX - RIGHT_PX, y, y))
         parts.append(_text(LEFT_PX - 8, y + 4, _tick_text(value, y_ticks), "end"))
     parts += [_text(frame.x(value), HEIGHT_PX - BOTTOM_PX + 18, _tick_text(value, x_ticks), "middle") for value in x_ticks]
-    parts.append(_text(WIDTH_PX - RIGHT_PX, HEIGHT_PX - 6, x_label, "end"))
-    parts.append(_text(WIDTH_PX - RIGHT_PX, 14, y_label, "end"))
+    parts.append(_text(WIDTH_PX - RIGHT_PX, HEIGHT_PX - 6, plain(x_label), "end"))
+    parts.append(_text(WIDTH_PX - RIGHT_PX, 14, plain(y_label), "end"))
     return Markup("").join(parts)
 
 
@@ -169,11 +172,11 @@ def _line(series: Series, frame: _Frame, i: int) -> Markup:
 
 
 def _bar(value: float | None, y: float, scale: float, i: int, digits: int) -> Markup:
-    if value is None or not math.isfinite(value):
+    if value is None or not abs(value) <= LARGEST:
         return Markup("")
     width = max(value * scale, 0.0)
     bar = Markup('<rect class="bar s{}" x="{}" y="{}" width="{:.1f}" height="{}"/>').format(i % COLOURS, BAR_LABEL_PX, y, width, BAR_PX - 2)
-    return bar + _text(BAR_LABEL_PX + width + 6, y + BAR_PX - 2.5, number(value, digits), "start")
+    return bar + _text(BAR_LABEL_PX + width + 6, y + BAR_PX - 3, number(value, digits), "start")
 
 
 def _legend(names: Sequence[str], left: int) -> Markup:
@@ -192,5 +195,5 @@ def _text(x: float, y: float, text: str, anchor: str) -> Markup:
 
 
 def _svg(height: float, label: str, parts: Sequence[Markup]) -> Markup:
-    head = Markup('<svg class="chart" viewBox="0 0 {} {:.0f}" role="img" aria-label="{}">').format(WIDTH_PX, height, label)
+    head = Markup('<svg class="chart" viewBox="0 0 {} {:.0f}" role="img" aria-label="{}">').format(WIDTH_PX, height, plain(label))
     return head + Markup("").join(parts) + Markup("</svg>")

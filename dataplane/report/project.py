@@ -56,7 +56,7 @@ class Project:
         if not wanted or not self.has("documents"):
             return {}
         listed = ", ".join(f"'{doc_id}'" for doc_id in wanted)
-        found = {}
+        found: dict[str, str] = {}
         batches = Snapshot.load("documents", self.root).batches(["doc_id", "text"], f"doc_id IN ({listed})", READ_BATCH_ROWS)
         for batch in batches:
             starts = pc.utf8_slice_codeunits(batch.column("text"), 0, MAX_READ_CHARS)

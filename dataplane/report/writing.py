@@ -10,6 +10,7 @@ from dataplane.report.blocks import Column
 
 MAX_SNIPPET_CHARS = 300
 MAX_LABEL_CHARS = 120
+TAB_CHARS = 4
 # Marks on one letter: Indic and Thai letters carry up to four; more would paint over the lines around them.
 MAX_MARKS = 4
 DASH = "\u2013"
@@ -29,12 +30,12 @@ def plain(text: object, limit: int = MAX_LABEL_CHARS, *, keep_lines: bool = Fals
     Args:
         text: Anything; what is not a string is written out.
         limit: Most characters kept, the ellipsis included.
-        keep_lines: Whether line breaks stay; otherwise each run of white space becomes one space.
+        keep_lines: Whether indented lines stay lines, without the empty ones; otherwise each run of white space becomes one space.
     """
     # Stripping only shortens, so a bounded prefix is enough, whatever the length of the text.
     head = str(text)[: 4 * limit + 64]
     cleaned = _without_controls(head)
-    lines = (" ".join(line.split()) for line in cleaned.split("\n"))
+    lines = (line.expandtabs(TAB_CHARS).rstrip() for line in cleaned.split("\n"))
     joined = "\n".join(line for line in lines if line) if keep_lines else " ".join(cleaned.split())
     cut = len(joined) > limit or len(str(text)) > len(head)
     return joined[: limit - 1].rstrip() + "…" if cut else joined

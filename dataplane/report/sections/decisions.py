@@ -17,8 +17,8 @@ MAX_QUARANTINE_ROWS = 20
 MAX_SIGNALS = 4
 
 _REASONS = """
-    SELECT stage, operator, reason, count(*) AS n, count(DISTINCT doc_id) AS documents, min(doc_id, ?) AS samples
-    FROM decisions GROUP BY ALL ORDER BY n DESC, stage, operator, reason
+    SELECT stage, operator, reason, count(DISTINCT doc_id) AS documents, min(doc_id, ?) AS samples
+    FROM decisions GROUP BY ALL ORDER BY documents DESC, stage, operator, reason
 """
 _SIGNALS = "SELECT stage, operator, reason, doc_id, min(signals) AS signals FROM decisions WHERE list_contains(?, doc_id) GROUP BY ALL"
 _EDITS = """
@@ -42,10 +42,10 @@ def selection(project: Project) -> Section:
         section.blocks.append(Note("No document was dropped."))
         return section
     columns = [
-        Column("Stage"), Column("Operator", "code"), Column("Reason", "code"), Column("Decisions", "int"), Column("Documents", "int"),
+        Column("Stage"), Column("Operator", "code"), Column("Reason", "code"), Column("Documents", "int"),
     ]  # fmt: skip
     shown = reasons[:MAX_REASONS]
-    rows = [[r["stage"], r["operator"], r["reason"], r["n"], r["documents"]] for r in shown]
+    rows = [[r["stage"], r["operator"], r["reason"], r["documents"]] for r in shown]
     section.blocks += [Table(columns, rows, _rest(len(reasons), MAX_REASONS)), Heading("Samples by reason")]
     section.blocks += _reason_samples(project, shown)
     return section
@@ -59,7 +59,7 @@ def _reason_samples(project: Project, reasons: list[dict[str, Any]]) -> list[Sam
     for i, r in enumerate(reasons):
         key = (r["stage"], r["operator"], r["reason"])
         row = [Sample(doc_id, texts.get(doc_id, ""), _signal_text(signals.get((*key, doc_id)))) for doc_id in r["samples"]]
-        groups.append(Samples(f"{r['operator']}.{r['reason']} ({number(r['n'])})", [row], open=i < OPEN_GROUPS))
+        groups.append(Samples(f"{r['operator']}.{r['reason']} ({number(r['documents'])})", [row], open=i < OPEN_GROUPS))
     return groups
 
 

@@ -18,8 +18,9 @@ MAX_GROUPS = 20
 MAX_GENERATIONS = 12
 
 _EVALS = """
-    SELECT stage, task, task_version, "group", metric, value, standard_error, n, contamination
-    FROM evals ORDER BY stage, task, "group", metric, value
+    SELECT coalesce(stage, '') AS stage, coalesce(task, '') AS task, task_version, coalesce("group", 'all') AS "group",
+           coalesce(metric, '') AS metric, value, standard_error, n, contamination
+    FROM evals ORDER BY ALL
 """
 
 
