@@ -160,7 +160,8 @@ def _report(inputs: Inputs, names: Sequence[str]) -> Stage:
     metrics = [f"metrics/{name}.json" for name in names if name != "sample"]
     plots = [path for stage in _training(inputs) for path in stage.plots]
     trained = ["consumed", "evals"] if inputs.training else []
-    more = ["metrics/generations.json"] if inputs.training else []
+    models = [f"models/{stage.name}/run.json" for stage in _training(inputs) if stage.name != "evaluate"]
+    more = ["metrics/generations.json", *models] if inputs.training else []
     return Stage("report", reads=[*tables, *trained], deps=[*metrics, *more, *plots], outs=["report"])
 
 
