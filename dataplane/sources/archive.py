@@ -113,7 +113,9 @@ class _Bounded(io.RawIOBase):
     """Stops a decompression bomb."""
 
     def __init__(self, file: Any, compressed_bytes: int, name: str) -> None:
-        self._file, self._name = file, name
+        # read1 gives what there is; read would lose what it has when it meets the cut of a truncated file.
+        self._take = getattr(file, "read1", file.read)
+        self._name = name
         self._limit = max(RATIO_FLOOR_BYTES, MAX_RATIO * compressed_bytes)
         self._read = 0
 
@@ -121,7 +123,7 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = self._file.read(len(buffer))
+        data = self._take(len(buffer))
         self._read += len(data)
         if self._read > self._limit:
             raise SourceError(f"{self._name} grows past {self._limit:,} bytes when decompressed", fix="decompress it by hand if it is not hostile")
@@ -154,4 +156,5 @@ def _tar(path: Path) -> Iterator[Stream | Fault]:
         for member in archive:
             extracted = archive.extractfile(member) if member.isfile() else None
             if extracted is not None:
-                yield Stream(member.name, plain_name(member.name), decompressed(member.name, extracted, member.size))  # type: ignore[arg-type]
+                plain = io.BufferedReader(_Bounded(extracted, member.size, member.name))
+                yield Stream(member.name, plain_name(member.name), decompressed(member.name, plain, member.size))

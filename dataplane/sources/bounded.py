@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, cast
 
 from dataplane.errors import SourceError
 from dataplane.source import Fault
 
 MAX_RECORD_BYTES = 256 << 20
+SPOOL_BYTES = 32 << 20  # a copy up to this size stays in memory, a larger one goes to a temporary file
 _SKIP_BYTES = 1 << 20
 
 
@@ -17,6 +21,19 @@ def read_all(stream: BinaryIO, max_bytes: int) -> bytes | Fault:
     if len(data) > max_bytes:
         return Fault(0, "TooLarge", f"more than {max_bytes:,} bytes; raise the option `max_bytes` if it is one document")
     return data
+
+
+@contextmanager
+def seekable(stream: BinaryIO) -> Iterator[BinaryIO]:
+    """The stream itself, or a temporary copy of one that cannot seek."""
+    if stream.seekable():
+        yield stream
+        return
+    with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES) as spool:
+        while data := stream.read(_SKIP_BYTES):
+            spool.write(data)
+        spool.seek(0)
+        yield cast(BinaryIO, spool)
 
 
 def skip(stream: BinaryIO, offset: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
@@ -12,10 +11,10 @@ from pydantic import Field
 
 from dataplane.errors import SourceError
 from dataplane.source import Fault, Record, Source
+from dataplane.sources.bounded import seekable
 from dataplane.sources.jsonl import JsonFields, Locator, record_of
 
 BATCH_ROWS = 1024
-SPOOL_BYTES = 32 << 20
 
 
 class Parquet(Source):
@@ -64,13 +63,7 @@ def _opened(stream: BinaryIO) -> Iterator[Any]:
     """The open file, or the Fault that says why it is none. What cannot seek is spooled to disk first."""
     import pyarrow.parquet as pq
 
-    with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES) as spool:
-        source: Any = stream
-        if not stream.seekable():
-            while data := stream.read(1 << 20):
-                spool.write(data)
-            spool.seek(0)
-            source = spool
+    with seekable(stream) as source:
         try:
             file = pq.ParquetFile(source)
         except pa.ArrowException as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, BinaryIO
@@ -12,7 +11,7 @@ from pydantic import Field
 from dataplane.errors import SourceError
 from dataplane.params import Params as BaseParams
 from dataplane.source import Fault, Record, Source
-from dataplane.sources.bounded import skip
+from dataplane.sources.bounded import seekable
 
 MAX_BODY_BYTES = 64 << 20
 HTTP_OK = 200
@@ -36,9 +35,10 @@ class Warc(Source):
     def read(self, stream: BinaryIO, name: str) -> Iterator[Record | Fault]:
         """One record for each response, resource or conversion; what is not text, or no success, is a fault that says so."""
         found = False
-        for record in _records(stream):
-            found = True
-            yield self._record(record)
+        with seekable(stream) as source:
+            for record in _records(source):
+                found = True
+                yield self._record(record)
         if not found:
             yield Fault(0, "NoRecords", "the file holds no WARC response, resource or conversion")
 
@@ -62,9 +62,10 @@ class Warc(Source):
 
     def reread(self, stream: BinaryIO, name: str, offset: int, length: int, row: int | None) -> bytes:
         """The body of the record at the locator."""
-        skip(stream, offset)
-        for record in _records(stream):
-            return bytes(record.reader.read(self.params.max_bytes + 1))
+        with seekable(stream) as source:
+            source.seek(offset)
+            for record in _records(source):
+                return bytes(record.reader.read(self.params.max_bytes + 1))
         raise SourceError(f"no WARC record at byte {offset:,}", fix="the raw file has changed since it was ingested: restore it")
 
 
@@ -72,8 +73,7 @@ def _records(stream: BinaryIO) -> Iterator[Any]:
     from fastwarc.warc import ArchiveIterator, WarcRecordType
 
     wanted = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conversion
-    # fsspec_args=False: the stream is a stream; nothing is to be opened by name.
-    return iter(ArchiveIterator(io.BufferedReader(stream) if isinstance(stream, io.RawIOBase) else stream, record_types=wanted, auto_decode="all"))
+    return iter(ArchiveIterator(stream, record_types=wanted, auto_decode="all"))
 
 
 def _mime(record: Any) -> str:
