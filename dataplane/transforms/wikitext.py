@@ -1,8 +1,9 @@
 """Wikitext to text: templates, tables, references, files and categories go, links keep their words, headings stay.
 
-One scan with a stack finds the nested constructs, so that time is linear in the text however deep hostile braces go.
+One scan with a stack finds the nested constructs and every pattern is bounded, so that time is linear in the text however deep
+hostile braces go.
 
-Source: https://www.mediawiki.org/wiki/Help:Formatting and https://www.mediawiki.org/wiki/Help:Links.
+Source: https://www.mediawiki.org/wiki/Help:Formatting, Help:Links, and Writing_systems/Syntax for variants of Chinese.
 """
 
 from __future__ import annotations
@@ -17,29 +18,33 @@ from dataplane.operator import Rewrite, Transform
 WIKI_MIME = "text/x-wiki"
 _OPEN = {"{{": "}}", "{|": "|}", "[[": "]]"}
 _MARKS = re.compile(r"\{\{|\}\}|\{\||\|\}|\[\[|\]\]")
+_REDIRECT = re.compile(r"\s{0,100}#(?:redirect|重定向)\b", re.IGNORECASE)
 # Pages that a link embeds or files away instead of leading there, in English and Chinese wikis.
 _NO_TEXT = ("file:", "image:", "media:", "category:", "文件:", "檔案:", "档案:", "图像:", "圖像:", "分类:", "分類:")
-MAX_ELEMENT_CHARS = 50_000  # of a comment or reference; a longer one is a tag that was never closed
-_COMMENT = re.compile(rf"<!--.{{0,{MAX_ELEMENT_CHARS}}}?-->", re.DOTALL)
-_EMPTY_REF = re.compile(r"<ref\b[^<>]{0,500}/>", re.IGNORECASE)
-_DROPPED_TAGS = re.compile(
-    rf"<(ref|gallery|timeline|imagemap|score|templatestyles)\b[^<>]{{0,500}}>.{{0,{MAX_ELEMENT_CHARS}}}?</\1\s{{0,10}}>", re.DOTALL | re.IGNORECASE
-)
+_OTHER_LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z]{2,10})?:")
+# Elements without text for a reader, and those whose content no other rule may touch.
+_DROPPED = ("ref", "references", "gallery", "timeline", "imagemap", "score", "templatestyles", "graph", "mapframe")
+_VERBATIM = ("nowiki", "pre", "syntaxhighlight", "source", "code", "math", "chem")
+_ELEMENT = re.compile(rf"<!--|<({'|'.join(_DROPPED + _VERBATIM)})(?:\s[^<>]{{0,500}})?>", re.IGNORECASE)
+_BREAK = re.compile(r"<br[^<>]{0,20}>", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,500}>")
-_EXTERNAL = re.compile(r"\[(?:https?:)?//[^\s\]]{1,2000}(?:[ \t]+([^\]\n]{0,1000}))?\]")
-_HEADING = re.compile(r"^(={1,6})[ \t]*(.+?)[ \t]*\1[ \t]*$", re.MULTILINE)
+_EXTERNAL = re.compile(r"\[(?:https?:)?//[^\s\[\]]{1,2000}(?:[ \t]{1,20}([^\[\]\n]{0,1000}))?\]")
+_VARIANT = re.compile(r"-\{([^{}]{0,1000})\}-")
+_VARIANT_FLAGS = re.compile(r"\s*([A-Za-z-]{0,10}(?:;[A-Za-z-]{1,10}){0,5})\s*\|")
+_HIDDEN_FLAGS = frozenset("HTD-")  # hidden, title, described, removed: rules for the converter, not text
 _QUOTES = re.compile(r"'{2,5}")
 _MAGIC = re.compile(r"__[A-Z]{2,30}__")
-_LIST = re.compile(r"^[*#:;]+[ \t]*", re.MULTILINE)
-_RULE = re.compile(r"^-{4,}[ \t]*$", re.MULTILINE)
-_SPACES = re.compile(r"[ \t]+$", re.MULTILINE)
+_MARKERS = re.compile(r"[*#:;]+[ \t]*")
+_RULE = re.compile(r"-{4,}")
 _BLANK_LINES = re.compile(r"\n{3,}")
+_HELD = "\x00"  # stands for a verbatim element until the end; NULs of the page itself are taken out first
+_MAX_LEVEL = 6
 
 
 class WikiText(Transform):
-    """Turns wikitext into text, and leaves documents of other types alone."""
+    """Turns wikitext into text, and leaves documents of other types alone. A redirect becomes empty."""
 
-    name, version = "wikitext", "1"
+    name, version = "wikitext", "2"
     reads = {"text": pa.large_string(), "mime": pa.string()}
     edits = ("wikitext",)
 
@@ -55,16 +60,48 @@ class WikiText(Transform):
 
 def plain_text(wikitext: str) -> str:
     """The words of a page."""
-    text = _COMMENT.sub("", wikitext)
-    text = _EMPTY_REF.sub("", text)
-    text = _DROPPED_TAGS.sub("", text)
-    text = _resolve(text)
+    if _REDIRECT.match(wikitext):
+        return ""
+    text, held = _hold(wikitext.replace(_HELD, ""))
+    text = _resolve(_VARIANT.sub(_one_variant, text))
     text = _EXTERNAL.sub(lambda match: match[1] or "", text)
-    text = _TAG.sub("", text)
-    text = _HEADING.sub(lambda match: f"{'#' * len(match[1])} {match[2]}", text)
-    text = _LIST.sub("- ", _RULE.sub("", _MAGIC.sub("", _QUOTES.sub("", text))))
-    text = _BLANK_LINES.sub("\n\n", _SPACES.sub("", html.unescape(text)))
-    return text.strip()
+    text = _TAG.sub("", _BREAK.sub("\n", text))
+    text = _MAGIC.sub("", _QUOTES.sub("", html.unescape(text).replace("\xa0", " ")))
+    text = "\n".join(_line(line) for line in text.split("\n"))
+    text = _BLANK_LINES.sub("\n\n", text).strip()
+    return _release(text, held)
+
+
+def _hold(text: str) -> tuple[str, list[str]]:
+    """Takes out comments and elements without text, and puts verbatim ones aside as NUL, number, NUL."""
+    parts: list[str] = []
+    held: list[str] = []
+    unclosed: set[str] = set()
+    at = 0
+    lowered = text.lower() if len(text.lower()) == len(text) else text
+    while (found := _ELEMENT.search(text, at)) is not None:
+        parts.append(text[at : found.start()])
+        name = (found[1] or "").lower()
+        close = f"</{name}" if name else "-->"
+        # What was not closed behind one place is not closed behind any later one: each name is looked for in vain once.
+        empty = found[0].endswith("/>")
+        end = -1 if empty or close in unclosed else lowered.find(close, found.end())
+        at = found.end()
+        if end >= 0:
+            if name in _VERBATIM:
+                parts.append(f"{_HELD}{len(held)}{_HELD}")
+                held.append(html.unescape(text[found.end() : end]))
+            stop = text.find(">", end)
+            at = stop + 1 if stop >= 0 else len(text)
+        elif not empty:
+            unclosed.add(close)
+    parts.append(text[at:])
+    return "".join(parts), held
+
+
+def _release(text: str, held: list[str]) -> str:
+    pieces = text.split(_HELD)
+    return "".join(held[int(piece)] if i % 2 else piece for i, piece in enumerate(pieces))
 
 
 def _resolve(text: str) -> str:
@@ -89,7 +126,40 @@ def _resolve(text: str) -> str:
 def _words(link: str) -> str:
     """What a reader sees of a link: its label, or the page's name."""
     target, bar, label = link.partition("|")
-    if target.strip().lower().startswith(_NO_TEXT):
+    target = target.strip()
+    if target.lower().startswith(_NO_TEXT) or (not bar and _OTHER_LANGUAGE.match(target)):
         return ""
     # "[[:Category:X]]" leads to the category instead of filing the page.
     return label.rpartition("|")[2] if bar else target.removeprefix(":")
+
+
+def _one_variant(match: re.Match[str]) -> str:
+    """One of the spellings of "-{zh-hans:计算机;zh-hant:電腦}-": the simplified one, else the first."""
+    body = match[1]
+    flags = _VARIANT_FLAGS.match(body)
+    if flags:
+        body = body[flags.end() :]
+        if _HIDDEN_FLAGS & set(flags[1]):
+            return ""
+    spellings = [part.partition(":") for part in body.split(";") if part.strip()]
+    if not any(colon and code.strip().startswith("zh") for code, colon, _ in spellings):
+        return body
+    named = {code.strip(): text.strip() for code, _, text in spellings}
+    return next((named[code] for code in ("zh-hans", "zh-cn") if code in named), next(iter(named.values())))
+
+
+def _line(line: str) -> str:
+    """A line without markup at its start: list markers become "- ", headings get one # for each level."""
+    line = line.rstrip()
+    if line.startswith("="):
+        level = min(len(line) - len(line.lstrip("=")), len(line) - len(line.rstrip("=")), _MAX_LEVEL)
+        title = line[level : len(line) - level].strip()
+        return f"{'#' * level} {title}" if title and level else line
+    if line.startswith("----"):
+        return _RULE.sub("", line, count=1).strip()
+    markers = _MARKERS.match(line)
+    if markers is None:
+        return line
+    # ":" and ";" only indent; "*" and "#" make items.
+    item = markers[0].rstrip()[-1] in "*#"
+    return f"- {line[markers.end() :]}" if item else line[markers.end() :]
