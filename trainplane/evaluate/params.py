@@ -1,0 +1,32 @@
+"""Params of the evaluation."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from dataplane.params import Params
+
+
+class TaskParams(Params):
+    """A multiple-choice task on local items."""
+
+    name: str = Field("terraplane_choice", min_length=1, description="Name of a template in trainplane/evaluate/tasks.")
+    data: list[str] = Field(..., min_length=1, description="Patterns of the JSONL files of items, below the project.")
+
+
+class EvaluateParams(Params):
+    """What is measured, and on how much."""
+
+    models: list[str] = Field(["pretrain", "sft", "dpo"], min_length=1, description="Folders below models/.")
+    held_out_documents: int = Field(150, ge=1, description="Held-out documents at most, for bits per byte.")
+    max_document_tokens: int = Field(4096, ge=1, description="Longer held-out documents are left out, and counted.")
+    batch_tokens: int = Field(4096, ge=1, description="Tokens that go through the model at once, at least one window.")
+    prompts: list[str] = Field(
+        ["In the beginning", "The purpose of this function is to", "今天", "这本书"], description="Texts that the models continue."
+    )
+    max_new_tokens: int = Field(48, ge=1, description="Tokens of a generation at most.")
+    temperature: float = Field(0.8, gt=0, description="Of the sampled generations.")
+    tasks: list[TaskParams] = Field([], description="Multiple-choice tasks.")
+    task_limit: int = Field(100, ge=1, description="Items of a task at most.")
+    seed: int = Field(0, ge=0, description="Choice of documents and items, and sampling.")
+    threads: int = Field(1, ge=1, description="Torch threads on CPU; sums of floats depend on them, so this is a param.")

@@ -1,0 +1,123 @@
+"""evaluate: models, held-out documents and tasks -> evals, metrics/evaluate.json, metrics/generations.json."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from dataplane import schema
+from dataplane.errors import DataError
+from dataplane.lineage.record import StageRun, stage_main
+from dataplane.snapshot import write_atomically
+from trainplane.align import session
+from trainplane.align.adapter import read_run
+from trainplane.data.chat import ChatEncoder, Message, read_examples
+from trainplane.evaluate.generation import Prompt, samples
+from trainplane.evaluate.harness import Task, read_items, read_template, run_task, verdict
+from trainplane.evaluate.params import EvaluateParams, TaskParams
+from trainplane.evaluate.perplexity import Documents, document_bits, gzip_scores, score_bits
+from trainplane.evaluate.scores import ALL, Score
+from trainplane.model.build import load
+from trainplane.tokenizer import load_tokenizer
+
+INPUTS = ("documents", "held_out", "tokens", "contamination")
+MODELS = Path("models")
+GENERATIONS = Path("metrics/generations.json")
+LANGUAGE = schema.signal_column("language", "lang")
+TASK_BATCH = 16
+CHAT_PROMPTS = 2
+
+
+def _documents(run: StageRun, params: EvaluateParams) -> Documents:
+    """A sample of the held-out documents.
+
+    Raises:
+        DataError: There are none.
+    """
+    held_out = sorted(run.inputs["held_out"].to_table(columns=["doc_id"]).column("doc_id").to_pylist())
+    chosen = sorted(held_out[place] for place in session.choose(held_out, params.held_out_documents, params.seed))
+    if not chosen:
+        raise DataError("no document was held out", where="evaluate", fix="raise mix.held_out.share")
+    among = f"doc_id IN ({', '.join(repr(doc_id) for doc_id in chosen)})"
+    available = run.inputs["documents"].dataset().schema.names
+    columns = ["doc_id", "source", "text", *([LANGUAGE] if LANGUAGE in available else [])]
+    rows = run.inputs["documents"].to_table(columns=columns, filter=among).sort_by("doc_id").to_pylist()
+    tokens = run.inputs["tokens"].to_table(columns=["doc_id", "input_ids"], filter=among).to_pylist()
+    by_id = {row["doc_id"]: row["input_ids"] for row in tokens}
+    fit = [row for row in rows if row["text"] and len(by_id[row["doc_id"]]) <= params.max_document_tokens]
+    names = {"source": [row["source"] for row in fit], "lang": [row.get(LANGUAGE) for row in fit]}
+    return Documents([r["doc_id"] for r in fit], [r["text"] for r in fit], [by_id[r["doc_id"]] for r in fit], names, len(rows) - len(fit))
+
+
+def _task(run: StageRun, wanted: TaskParams, params: EvaluateParams) -> Task:
+    items = read_items(wanted.data, run.root)
+    chosen = [items[place] for place in session.choose([item["id"] for item in items], params.task_limit, params.seed)]
+    seen = set(run.inputs["contamination"].to_table(columns=["item_id"]).column("item_id").to_pylist())
+    return Task(wanted.name, read_template(wanted.name), chosen, verdict([item["id"] for item in chosen], seen))
+
+
+def _questions() -> list[Message]:
+    """First messages of held-out chat examples, of different languages, which the sft stage left beside its model."""
+    path = MODELS / "sft" / "held_out.jsonl"
+    examples = read_examples([path.as_posix()], Path()) if path.is_file() else []
+    by_language = {example.lang: example for example in reversed(examples)}
+    return [by_language[lang].messages[0] for lang in sorted(by_language)][:CHAT_PROMPTS]
+
+
+def _prompts(encoder: ChatEncoder, params: EvaluateParams, questions: list[Message], *, chat: bool) -> list[Prompt]:
+    """Plain texts go behind an EOS, questions into the chat template where the model has learnt it."""
+    eos = encoder.tokenizer.eos_token_id
+    plain = [Prompt(text, [eos, *encoder.plain(text)]) for text in params.prompts]
+    asked = [encoder.prompt([question]) if chat else [eos, *encoder.plain(question.content + "\n")] for question in questions]
+    return plain + [Prompt(question.content, ids) for question, ids in zip(questions, asked, strict=True)]
+
+
+def _measure(name: str, params: EvaluateParams, documents: Documents, tasks: list[Task]) -> tuple[list[Score], list[dict[str, str]]]:
+    """All scores and generations of one model."""
+    folder = MODELS / name
+    record = read_run(folder, "evaluate")
+    session.prepare_torch(params.seed, params.threads)
+    model, tokenizer = load(folder), load_tokenizer(folder)
+    encoder, chat = ChatEncoder(tokenizer), record["stage"] != "pretrain"
+    scores = score_bits(documents, document_bits(model, documents.tokens, tokenizer.eos_token_id, params.batch_tokens))
+    for task in tasks:
+        scores += run_task(model, tokenizer, task, chat=chat, batch_size=TASK_BATCH)
+    written = samples(
+        model, tokenizer, name, _prompts(encoder, params, _questions(), chat=chat), max_new_tokens=params.max_new_tokens,
+        stop_ids=encoder.stop_ids(), temperature=params.temperature, seed=params.seed,
+    )  # fmt: skip
+    return [score.of(name, record["digest"]) for score in scores], written
+
+
+def _summary(scores: list[Score]) -> dict[str, dict[str, float]]:
+    """Model -> metric -> value, over all groups."""
+    summary: dict[str, dict[str, float]] = {}
+    for score in scores:
+        if score.group == ALL:
+            metric = score.metric if score.metric == "bits_per_byte" else f"{score.task}.{score.metric}"
+            summary.setdefault(score.stage, {})[metric] = score.value
+    return summary
+
+
+def main() -> None:
+    """Runs the stage in the current project."""
+    with StageRun("evaluate", inputs=INPUTS, params=("evaluate",)) as run, session.quiet():
+        params = EvaluateParams.parse(run.params["evaluate"], where="evaluate")
+        documents = _documents(run, params)
+        tasks = [_task(run, wanted, params) for wanted in params.tasks]
+        scores, generations = gzip_scores(documents), []
+        for name in params.models:
+            measured, written = _measure(name, params, documents, tasks)
+            scores += measured
+            generations += written
+        rows: list[dict[str, Any]] = [score.row(run.run_id, params.seed) for score in scores]
+        run.write("evals", schema.EVALS, [pa.RecordBatch.from_pylist(rows, schema=schema.EVALS)])
+        write_atomically(run.root / GENERATIONS, json.dumps(generations, indent=1, ensure_ascii=False) + "\n")
+        run.metrics(_summary(scores))
+
+
+if __name__ == "__main__":
+    stage_main(main)
