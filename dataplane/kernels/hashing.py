@@ -154,7 +154,9 @@ def _value_hashes(array: pa.Array, salt: int) -> U64:
         return _bytes_hashes(array, salt)
     if pa.types.is_struct(kind):
         children = [(kind.field(i).name, array.field(i)) for i in range(kind.num_fields)]
-        parts = [_column_hashes(child, salt ^ xxhash.xxh64_intdigest(name.encode())) for name, child in sorted(children, key=lambda c: c[0])]
+        parts = [
+            _column_hashes(child, salt ^ xxhash.xxh64_intdigest(name.encode())) for name, child in sorted(children, key=lambda c: c[0])
+        ]
         return _combine(np.concatenate(parts, axis=1))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return _list_hashes(array, salt)
@@ -162,9 +164,7 @@ def _value_hashes(array: pa.Array, salt: int) -> U64:
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    )
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def _bytes_hashes(array: pa.Array, salt: int) -> U64:

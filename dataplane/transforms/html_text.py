@@ -15,6 +15,15 @@ from dataplane.operator import Rewrite, Transform
 from dataplane.params import Params as BaseParams
 
 HTML_MIMES = frozenset({"text/html", "application/xhtml+xml"})
+# Both extractors take time that grows with the square of the depth. Real pages stay below 200; from here on the tags alone are
+# taken off.
+MAX_DEPTH = 1_000
+_TAG = re.compile(r"<[^<>]{0,1000}>")
+# Elements that HTML lets stand open nest nothing; the others do.
+_NESTING = re.compile(
+    r"<(/?)(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr|p|li|dt|dd|option|tr|td|th|thead|tbody|tfoot)\b)[a-zA-Z]",
+    re.IGNORECASE,
+)
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
@@ -56,11 +65,22 @@ class HtmlText(Transform):
         )
 
     def _extract(self, html: str) -> tuple[str, str]:
+        if _depth(html) > MAX_DEPTH:
+            return _tidy(_TAG.sub(" ", html)), "tags"
         if self.params.extractor == "trafilatura":
             found = _trafilatura(html)
             if len(found) >= self.params.min_chars:
                 return found, "trafilatura"
         return _resiliparse(html), "resiliparse"
+
+
+def _depth(html: str) -> int:
+    """Deepest nesting of elements, counted by their tags alone."""
+    deepest = depth = 0
+    for match in _NESTING.finditer(html):
+        depth = max(0, depth - 1) if match[1] else depth + 1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _trafilatura(html: str) -> str:

@@ -35,7 +35,7 @@ _HINTS = {
 }
 KINDS = tuple(_HINTS)
 # What stands before four numbers with dots that are a version.
-_VERSION = re.compile(r"(?:version|release|ver\.?|\bv|版本号?|版)[\s:：=]{0,3}$", re.IGNORECASE)
+_VERSION = re.compile(r"(?:\b(?:version|release|ver\.?|v)|版本号?|版)[\s:：=]{0,3}$", re.IGNORECASE)
 _CONTEXT_CHARS = 16
 # Presidio's leniency 1 is phonenumbers' VALID: the number exists in its region's plan.
 _LENIENCY = 1

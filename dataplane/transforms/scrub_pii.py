@@ -18,7 +18,7 @@ from dataplane.params import Params as BaseParams
 from dataplane.transforms.pii_recognizers import KINDS, Recognizers, narrow
 
 # RE2, over the batch: an at sign between word characters, or seven digits with little between them, or an IPv6 pair.
-_CANDIDATE = r"[\w.+-]@[\w-]|[0-9０-９](?:[ ()./－-]{0,2}[0-9０-９]){6}|[0-9０-９](?:[.．][0-9０-９]{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]"
+_CANDIDATE = r"[@＠]|[0-9０-９](?:[ ()./－-]{0,2}[0-9０-９]){6}|[0-9０-９](?:[.．][0-9０-９]{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]"
 _LINE_CANDIDATE = re.compile(r"@|\d(?:[ ()./-]{0,2}\d){6}|\d(?:\.\d{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]")
 MAX_LINE_CHARS = 20_000  # a longer line is cut here, at white space where there is some: the recognisers' cost is bounded
 
