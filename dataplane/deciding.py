@@ -18,7 +18,6 @@ from dataplane.errors import ParamsError
 from dataplane.lake.sql import add_view, signals_by_operator
 from dataplane.ruleset import referenced_signals
 
-
 Mask = npt.NDArray[np.bool_]
 
 

@@ -93,7 +93,8 @@ def read_terms(path: Path) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ParamsError(f"word list {path} cannot be read: {error}", where="toxicity.lists", fix="name a UTF-8 file, one term a line") from None
+        message = f"word list {path} cannot be read: {error}"
+        raise ParamsError(message, where="toxicity.lists", fix="name a UTF-8 file, one term a line") from None
     terms = [unicodedata.normalize("NFC", line.strip()) for line in lines if line.strip() and not line.startswith("#")]
     if not terms:
         raise ParamsError(f"word list {path} holds no term", where="toxicity.lists", fix="write one term a line")

@@ -78,7 +78,7 @@ def _run(task: Task, units: Sequence[Any], todo: list[int], workers: int) -> Ite
             if lost > MAX_LOST_WORKERS:
                 raise EnvironmentFault(
                     f"worker processes died {lost} times; unfinished units: {[i for i in todo if i not in finished][:5]}",
-                    fix="look for an out-of-memory kill in the system log; lower `workers` in settings.yaml and run again (finished units are kept)",
+                    fix="look for an out-of-memory kill in the system log; lower `workers` in settings.yaml, then run again",
                 ) from None
         todo = [i for i in todo if i not in finished]
 

@@ -126,7 +126,9 @@ class _Bounded(io.RawIOBase):
         data = self._take(len(buffer))
         self._read += len(data)
         if self._read > self._limit:
-            raise SourceError(f"{self._name} grows past {self._limit:,} bytes when decompressed", fix="decompress it by hand if it is not hostile")
+            raise SourceError(
+                f"{self._name} grows past {self._limit:,} bytes when decompressed", fix="decompress it by hand if it is not hostile"
+            )
         buffer[: len(data)] = data
         return len(data)
 

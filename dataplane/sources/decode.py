@@ -19,7 +19,8 @@ DETECT_BYTES = 64 << 10
 WEB_LABELS = {
     "gb2312": "gb18030", "gbk": "gb18030", "x-gbk": "gb18030", "gb_2312-80": "gb18030", "iso-8859-1": "cp1252", "latin1": "cp1252",
     "latin-1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252", "windows-1252": "cp1252", "iso-8859-9": "cp1254", "tis-620": "cp874",
-    "iso-8859-11": "cp874", "shift_jis": "cp932", "shift-jis": "cp932", "sjis": "cp932", "x-sjis": "cp932", "ks_c_5601-1987": "cp949", "euc-kr": "cp949",
+    "iso-8859-11": "cp874", "shift_jis": "cp932", "shift-jis": "cp932", "sjis": "cp932", "x-sjis": "cp932",
+    "ks_c_5601-1987": "cp949", "euc-kr": "cp949",
     "big5": "big5hkscs", "x-x-big5": "big5hkscs",
 }  # fmt: skip
 BOMS = (
@@ -66,10 +67,10 @@ def decode(payload: bytes, mime: str | None, charset: str | None) -> Decoded:
     except UnicodeDecodeError:
         pass
     for label, how in ((charset, "declared"), (_declared_inside(payload, mime), "meta"), (_detected(payload), "detected")):
-        name = python_name(label)
-        if name and name != "utf-8":
+        known = python_name(label)
+        if known and known != "utf-8":
             try:
-                return Decoded(payload.decode(name), name, how, 0)
+                return Decoded(payload.decode(known), known, how, 0)
             except (UnicodeDecodeError, LookupError):
                 continue
     return _least_damaged(payload, charset, mime)

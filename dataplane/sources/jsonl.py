@@ -84,7 +84,8 @@ def record_of(values: Mapping[str, Any], fields: JsonFields, at: Locator, mime: 
     text = lookup(values, fields.text)
     if not isinstance(text, str):
         known = ", ".join(list(map(str, values))[:8])
-        return Fault(at.offset, "NoText", f"field {fields.text!r} holds {type(text).__name__}, expected a text (fields: {known}); set the option `text`")
+        got = f"field {fields.text!r} holds {type(text).__name__}, expected a text"
+        return Fault(at.offset, "NoText", f"{got} (fields: {known}); set the option `text`")
     key = lookup(values, fields.id) if fields.id else None
     if fields.id and key in (None, ""):
         return Fault(at.offset, "NoId", f"field {fields.id!r} is empty or absent")

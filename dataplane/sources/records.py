@@ -51,7 +51,8 @@ def check_formats(specs: Sequence[SourceSpec]) -> None:
         if spec.format != "auto":
             source_class(spec.format, where=f"sources[{i}].format").Params.parse(spec.options, where=f"sources[{i}].options")
         elif spec.options and not any(_takes(name, spec.options) for name in entries("dataplane.sources")):
-            raise PluginError(f"no format takes the options {sorted(spec.options)}", where=f"sources[{i}]", fix="correct them, or state `format`")
+            message = f"no format takes the options {sorted(spec.options)}"
+            raise PluginError(message, where=f"sources[{i}]", fix="correct them, or state `format`")
 
 
 def _takes(format_name: str, options: Mapping[str, Any]) -> bool:
@@ -132,12 +133,17 @@ class Reader:
     def _stream(self, stream: Stream) -> Iterator[dict[str, Any] | None]:
         source = source_for(stream.name, self.spec)
         if source is None:
-            self._fault(stream.member, "", Fault(0, "UnknownFormat", f"no format claims {stream.name.rpartition('/')[2]!r}; state `format` for the source"))
+            message = f"no format claims {stream.name.rpartition('/')[2]!r}; state `format` for the source"
+            self._fault(stream.member, "", Fault(0, "UnknownFormat", message))
             yield None
             return
         try:
             for found in source.read(stream.file, stream.name):
-                yield self._row(found, stream, source) if isinstance(found, Record) else self._fault(stream.member, source.name, found)
+                if isinstance(found, Record):
+                    yield self._row(found, stream, source)
+                else:
+                    self._fault(stream.member, source.name, found)
+                    yield None
         except READ_ERRORS as error:
             message = f"the stream cannot be read further: {_short(error)}"
             self._fault(stream.member, source.name, Fault(-1, type(error).__name__, message))
@@ -146,7 +152,9 @@ class Reader:
     def _row(self, record: Record, stream: Stream, source: Source) -> dict[str, Any] | None:
         doc_id = self._doc_id(record, stream.member)
         if doc_id in self._seen:
-            self._fault(stream.member, source.name, Fault(record.offset, "DoubledId", f"id {record.key!r} came before in this file"), doc_id)
+            self._fault(
+                stream.member, source.name, Fault(record.offset, "DoubledId", f"id {record.key!r} came before in this file"), doc_id
+            )
             return None
         self._seen.add(doc_id)
         meta = dict(record.meta or {}) | ({"license": self.spec.license} if self.spec.license else {})
@@ -165,7 +173,8 @@ class Reader:
     def _fault(self, member: str, format_name: str, fault: Fault, doc_id: str | None = None) -> None:
         self._faults.append({
             "doc_id": doc_id, "run_id": self.run_id, "stage": "ingest", "source": self.spec.name, "uri": self.file.uri, "member": member,
-            "offset": fault.offset, "operator": format_name, "op_id": "", "error": fault.error, "message": fault.message[:MAX_MESSAGE_CHARS],
+            "offset": fault.offset, "operator": format_name, "op_id": "", "error": fault.error,
+            "message": fault.message[:MAX_MESSAGE_CHARS],
         })  # fmt: skip
 
 

@@ -92,7 +92,8 @@ def _check_ids(raw: Snapshot) -> None:
     """Every doc_id is there once."""
     ids = raw.to_table(columns=["doc_id"]).column("doc_id")
     if doubled := len(ids) - len(ids.unique()):
-        raise DataError(f"{doubled} doc_ids are there twice", where="ingest", fix="two sources read the same record under one name: rename one")
+        fix = "two sources read the same record under one name: rename one"
+        raise DataError(f"{doubled} doc_ids are there twice", where="ingest", fix=fix)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,10 @@ class HtmlText(Transform):
 
     def transform(self, batch: pa.RecordBatch) -> Rewrite:
         """The main text of each page, its title, and which extractor found it."""
-        texts, titles, extractors, edits = [], [], [], []
+        texts: list[str] = []
+        titles: list[str | None] = []
+        extractors: list[str | None] = []
+        edits: list[int] = []
         for text, mime in zip(batch.column("text").to_pylist(), batch.column("mime").to_pylist(), strict=True):
             if mime in HTML_MIMES and text:
                 found, extractor = self._extract(text)

@@ -18,7 +18,12 @@ from dataplane.params import Params as BaseParams
 from dataplane.transforms.pii_recognizers import KINDS, Recognizers, narrow
 
 # RE2, over the batch: an at sign between word characters, or seven digits with little between them, or an IPv6 pair.
-_CANDIDATE = r"[@＠]|[0-9０-９](?:[ ()./－-]{0,2}[0-9０-９]){6}|[0-9０-９](?:[.．][0-9０-９]{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]"
+_CANDIDATE = (
+    r"[@＠]"
+    r"|[0-9０-９](?:[ ()./－-]{0,2}[0-9０-９]){6}"
+    r"|[0-9０-９](?:[.．][0-9０-９]{1,3}){3}"
+    r"|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]"
+)
 _LINE_CANDIDATE = re.compile(r"@|\d(?:[ ()./-]{0,2}\d){6}|\d(?:\.\d{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]")
 MAX_LINE_CHARS = 20_000  # a longer line is cut here, at white space where there is some: the recognisers' cost is bounded
 
@@ -34,7 +39,10 @@ class ScrubPii(Transform):
     class Params(BaseParams):
         """What is replaced."""
 
-        kinds: tuple[Literal["email", "cn_id", "cn_mobile", "ip", "phone"], ...] = Field(KINDS, description="Kinds that are replaced.")
+        kinds: tuple[Literal["email", "cn_id", "cn_mobile", "ip", "phone"], ...] = Field(
+            ("email", "cn_id", "cn_mobile", "ip", "phone"),
+            description="Kinds that are replaced; where finds overlap the earlier kind wins.",
+        )
         regions: tuple[Annotated[str, Field(pattern="^[A-Z]{2}$")], ...] = Field(
             ("US", "GB", "CN"), description="Regions whose national phone numbers are recognised; international ones always are."
         )

@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "write-a-plugin.md"
 
 def named_files(page: str) -> dict[str, str]:
     """Fenced blocks that a line with a file name in back quotes stands before."""
-    return {name: body for name, body in re.findall(r"^`([\w.-]+)`:\n\n```\w+\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)}
+    return dict(re.findall(r"^`([\w.-]+)`:\n\n```\w+\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
 
 
 @pytest.fixture(scope="module")

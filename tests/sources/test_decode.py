@@ -20,7 +20,9 @@ def test_valid_utf8_is_returned_as_it_is(text: str) -> None:
     assert (found.text, found.replaced) == (text.removeprefix("\ufeff"), 0)
 
 
-@given(st.binary(max_size=300), st.sampled_from([None, "utf-8", "gb2312", "nonsense", "rot13", "base64"]), st.sampled_from([None, "text/html"]))
+@given(
+    st.binary(max_size=300), st.sampled_from([None, "utf-8", "gb2312", "nonsense", "rot13", "base64"]), st.sampled_from([None, "text/html"])
+)
 def test_nothing_raises(payload: bytes, charset: str | None, mime: str | None) -> None:
     found = decode(payload, mime, charset)
     found.text.encode()

@@ -138,7 +138,7 @@ def specs(**change: object) -> list:
         (specs(pathes=["x"]), ParamsError, "did you mean 'paths'"),
         (specs() + specs(), ParamsError, "named twice: a"),
         (specs(paths=["data/*.nothing"]), SourceError, "matches no file"),
-        (specs() + [{"name": "b", "kind": "k", "paths": ["data/a*"]}], SourceError, "claimed by 'a' and 'b'"),
+        ([*specs(), {"name": "b", "kind": "k", "paths": ["data/a*"]}], SourceError, "claimed by 'a' and 'b'"),
     ],
 )
 def test_wrong_sources_are_explained(tmp_path: Path, values: list, error: type[Exception], message: str) -> None:

@@ -137,7 +137,11 @@ def warc_bytes(gzipped: bool) -> tuple[bytes, list[tuple[str, bytes]]]:
     bodies = {
         "http://h.test/plain": (page, [("Content-Type", "text/html; charset=utf-8")], page),
         "http://h.test/gzip": (gzip.compress(chinese), [("Content-Type", "text/html"), ("Content-Encoding", "gzip")], chinese),
-        "http://h.test/chunked": (b"5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n", [("Content-Type", "text/plain"), ("Transfer-Encoding", "chunked")], b"hello world"),
+        "http://h.test/chunked": (
+            b"5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n",
+            [("Content-Type", "text/plain"), ("Transfer-Encoding", "chunked")],
+            b"hello world",
+        ),
     }  # fmt: skip
     for url, (body, headers, _) in bodies.items():
         http = StatusAndHeaders("200 OK", headers, protocol="HTTP/1.1")
@@ -146,7 +150,11 @@ def warc_bytes(gzipped: bool) -> tuple[bytes, list[tuple[str, bytes]]]:
     writer.write_record(writer.create_warc_record("http://h.test/no", "response", payload=io.BytesIO(b"no"), http_headers=missing))
     image = StatusAndHeaders("200 OK", [("Content-Type", "image/png")], protocol="HTTP/1.1")
     writer.write_record(writer.create_warc_record("http://h.test/i.png", "response", payload=io.BytesIO(b"\x89PNG"), http_headers=image))
-    writer.write_record(writer.create_warc_record("http://h.test/wet", "conversion", payload=io.BytesIO("转换 text".encode()), warc_content_type="text/plain"))
+    writer.write_record(
+        writer.create_warc_record(
+            "http://h.test/wet", "conversion", payload=io.BytesIO("转换 text".encode()), warc_content_type="text/plain"
+        )
+    )
     return sink.getvalue(), [(url, plain) for url, (_, _, plain) in bodies.items()] + [("http://h.test/wet", "转换 text".encode())]
 
 
@@ -183,7 +191,11 @@ def test_warc_counts_are_those_of_warcio(shared_data: Path) -> None:
 
     path = shared_data / "warc" / "dolma_2024" / "sample-0000.warc.gz"
     with path.open("rb") as stream:
-        expected = [record.rec_headers.get_header("WARC-Target-URI").strip("<>") for record in ArchiveIterator(stream) if record.rec_type in ("response", "resource", "conversion")]
+        expected = [
+            record.rec_headers.get_header("WARC-Target-URI").strip("<>")
+            for record in ArchiveIterator(stream)
+            if record.rec_type in ("response", "resource", "conversion")
+        ]
     specs = parse_specs([{"name": "s", "kind": "web", "paths": [str(path)]}])
     (file,) = expand(specs)
     rows = [row for _, batch in Reader(specs[0], file, "r").batches() for row in batch.to_pylist()]
@@ -218,6 +230,6 @@ def test_moving_the_root_changes_no_doc_id_and_edited_text_keeps_its_declared_id
 def test_formats_can_be_stated_for_names_that_say_nothing(tmp_path: Path) -> None:
     put(tmp_path, "part-0000", b'{"text": "a"}\n')
     raw, faults, _ = read(tmp_path)
-    assert ([], ["UnknownFormat"]) == (raw, [fault["error"] for fault in faults])
+    assert (raw, [fault["error"] for fault in faults]) == ([], ["UnknownFormat"])
     raw, faults, _ = read(tmp_path, format="jsonl")
     assert ([row["payload"] for row in raw], faults) == ([b"a"], [])

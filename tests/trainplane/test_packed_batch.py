@@ -97,9 +97,9 @@ def test_the_initial_loss_is_that_of_guessing(model) -> None:
 
 def test_sequences_are_read_by_their_id(put) -> None:
     n, length = 50, 8
+    span = {"seq_start": 0, "doc_start": 0, "length": length}
     rows = [
-        {"seq_id": i, "n_tokens": length, "input_ids": [i] * length, "spans": [{"doc_id": f"{i:032x}", "seq_start": 0, "doc_start": 0, "length": length}]}
-        for i in range(n)
+        {"seq_id": i, "n_tokens": length, "input_ids": [i] * length, "spans": [span | {"doc_id": f"{i:032x}"}]} for i in range(n)
     ]  # fmt: skip
     packed = Packed(put("packed", pa.Table.from_pylist(rows, schema=schema.packed(length))))
     batch = packed.batch(np.array([7, 3, 49]))

@@ -1,6 +1,7 @@
 """PII in English and Chinese: what is found, what must not be, and where."""
 
 import time
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -95,7 +96,7 @@ def test_spans_are_code_points_of_the_line_and_do_not_overlap(text: str) -> None
         or "@" in text
         or line[0:1] == "@"
     )
-    assert all(left.stop <= right.start for left, right in zip(spans, spans[1:], strict=False))
+    assert all(left.stop <= right.start for left, right in pairwise(spans))
 
 
 RECOGNIZERS = Recognizers(("email",), ("US",), private_ips=False, unchecked_ids=False)
