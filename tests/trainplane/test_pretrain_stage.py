@@ -1,0 +1,147 @@
+"""The pretrain stage: killed and run again it gives the weights and ledger of an undisturbed run; the trace leads to raw records."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import yaml
+
+from dataplane import lockfile, schema
+from dataplane.corpus import tokenizer
+from dataplane.corpus.tokenizer import TokenizerParams
+from dataplane.snapshot import Snapshot, commit_parts, write_part
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+LENGTH, SEQUENCES = 32, 24
+PARAMS = {
+    "model": {"hidden_size": 32, "n_layers": 2, "n_heads": 2, "n_kv_heads": 2, "intermediate_size": 64},
+    "pretrain": {
+        "steps": 12, "global_batch": 4, "micro_batch": 2, "warmup_steps": 2, "checkpoint_every": 3, "held_out_every": 6,
+        "held_out_documents": 2, "threads": 1,
+    },
+}  # fmt: skip
+
+
+def put(root: Path, table: str, rows: pa.Table) -> None:
+    commit_parts(table, rows.schema, [write_part(table, rows.schema, rows.to_batches(), root)], root)
+
+
+def make(root: Path) -> Path:
+    root.mkdir(parents=True)
+    texts = [f"document {i} speaks of rivers and mills, 第{i}篇文章讲河流与磨坊。" for i in range(40)]
+    trained = tokenizer.train([pa.array(texts)], TokenizerParams(vocab_size=300))
+    tokenizer.save(trained, root / "models/tokenizer")
+    rng = np.random.default_rng(0)
+    rows, ids = [], [f"{i:032x}" for i in range(2 * SEQUENCES)]
+    for i in range(SEQUENCES):
+        spans = [{"doc_id": ids[2 * i + j], "seq_start": 16 * j, "doc_start": 0, "length": 16} for j in range(2)]
+        rows.append({"seq_id": i, "n_tokens": LENGTH, "input_ids": rng.integers(6, 300, LENGTH).tolist(), "spans": spans})
+    put(root, "packed", pa.Table.from_pylist(rows, schema=schema.packed(LENGTH)))
+    held = [{"doc_id": f"{1000 + i:032x}", "source": "s", "kind": "k"} for i in range(2)]
+    put(root, "held_out", pa.Table.from_pylist(held, schema=schema.HELD_OUT))
+    tokens = [{"doc_id": row["doc_id"], "n_tokens": 9, "input_ids": list(range(10, 19))} for row in held]
+    put(root, "tokens", pa.Table.from_pylist(tokens, schema=schema.TOKENS))
+    record = dict.fromkeys(schema.RAW.names) | {"source": "s", "kind": "k", "format": "text", "member": "", "offset": 0, "length": 5}
+    raw = [record | {"doc_id": doc_id, "uri": f"data/{doc_id}.txt", "payload": b"bytes"} for doc_id in ids]
+    put(root, "raw", pa.Table.from_pylist(raw, schema=schema.RAW))
+    (root / "params.yaml").write_text(yaml.safe_dump(PARAMS))
+    lockfile.write(root)
+    return root
+
+
+def start(root: Path) -> subprocess.Popen:
+    environment = os.environ | {"TERRAPLANE_WORKERS": "1", "DS_ACCELERATOR": "cpu"}
+    return subprocess.Popen([sys.executable, "-m", "trainplane.stages.pretrain"], cwd=root, env=environment, stderr=subprocess.PIPE)
+
+
+def finish(root: Path) -> None:
+    process = start(root)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors.decode()[-3000:]
+
+
+def result(root: Path) -> tuple[str, str, str]:
+    run = json.loads((root / "models/pretrain/run.json").read_text())
+    return run["digest"], run["chain_hash"], Snapshot.load("consumed", root).digest
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = make(tmp_path_factory.mktemp("pretrain") / "undisturbed")
+    finish(root)
+    return root
+
+
+def kill_at_step(root: Path, step: int) -> None:
+    """Kills the run once its ledger has `step` lines."""
+    process = start(root)
+    deadline = time.monotonic() + 300
+    while process.poll() is None and time.monotonic() < deadline:
+        lines = [len(path.read_bytes().splitlines()) for path in root.glob("journal/pretrain/*/ledger.jsonl")]
+        if lines and max(lines) >= step:
+            process.send_signal(signal.SIGKILL)
+            break
+        time.sleep(0.002)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_kills_change_neither_weights_nor_ledger(done: Path, tmp_path: Path) -> None:
+    root = make(tmp_path / "killed")
+    for step in (2, 5, 10):
+        kill_at_step(root, step)
+    finish(root)
+    assert result(root) == result(done)
+    assert not list((root / "journal").glob("pretrain/*"))
+
+
+def test_the_ledger_crosses_epochs_and_proves_itself(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trainplane.lineage.verify import verify_run
+
+    monkeypatch.chdir(done)
+    proof = verify_run(seed=0, global_batch=4)
+    assert (proof["steps"], proof["chain_hash"]) == (12, result(done)[1])
+    consumed = Snapshot.load("consumed").to_table().to_pylist()
+    assert [row["epoch"] for row in consumed] == [0] * 6 + [1] * 6
+    for epoch in (0, 1):
+        seen = [seq_id for row in consumed if row["epoch"] == epoch for seq_id in row["seq_ids"]]
+        assert sorted(seen) == list(range(SEQUENCES))
+
+
+def test_a_step_is_traced_to_its_raw_records_and_a_document_to_its_steps(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trainplane.lineage.trace import trace_document, trace_step
+
+    monkeypatch.chdir(done)
+    found = trace_step(7)
+    spans = [span for sequence in found["sequences"] for span in sequence["spans"]]
+    assert len(found["sequences"]) == 4
+    assert [span["origin"]["uri"] for span in spans] == [f"data/{span['doc_id']}.txt" for span in spans]
+    doc_id = spans[0]["doc_id"]
+    steps = trace_document(doc_id)["steps"]
+    assert 7 in [step["step"] for step in steps]
+    assert len(steps) == 2  # two epochs
+
+
+def test_the_loss_starts_at_guessing_and_falls(done: Path) -> None:
+    metrics = json.loads((done / "metrics/pretrain.json").read_text())
+    assert metrics["first_loss"] == pytest.approx(metrics["ln_vocabulary"], abs=0.1)
+    assert metrics["last_loss"] < metrics["first_loss"]
+    assert set(metrics["held_out_loss"]) == {"6", "12"}
+
+
+def test_changed_params_start_anew(done: Path, tmp_path: Path) -> None:
+    root = make(tmp_path / "changed")
+    kill_at_step(root, 5)
+    changed = PARAMS | {"pretrain": PARAMS["pretrain"] | {"learning_rate": 0.001}}
+    (root / "params.yaml").write_text(yaml.safe_dump(changed))
+    finish(root)
+    assert result(root)[0] != result(done)[0]
+    assert len(Snapshot.load("consumed", root).to_table()) == 12
