@@ -15,9 +15,9 @@ $(VENV)/installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' || \
 	  { echo "Terraplane needs Python 3.11 or 3.12: make PYTHON=python3.12 ..." >&2; exit 3; }
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --quiet --upgrade pip "setuptools>=77" wheel ninja
-	$(PIP) install --quiet "torch>=2.11,<2.14" numpy
-	DS_BUILD_OPS=0 $(PIP) install --quiet --no-build-isolation --editable ".[train,sample,dev]"
+	$(PIP) install --quiet --quiet --upgrade pip "setuptools>=77" wheel ninja
+	$(PIP) install --quiet --quiet "torch>=2.11,<2.14" numpy
+	DS_BUILD_OPS=0 $(PIP) install --quiet --quiet --no-build-isolation --editable ".[train,sample,dev]"
 	touch $@
 
 demo: $(VENV)/installed
@@ -43,7 +43,7 @@ types: $(VENV)/installed
 	mypy
 
 plugins: $(VENV)/installed
-	$(PIP) install --quiet --no-build-isolation --no-deps ./plugins/terraplane-emoji
+	$(PIP) install --quiet --quiet --no-build-isolation --no-deps ./plugins/terraplane-emoji
 	python -m pytest plugins/terraplane-emoji
 
 clean:
