@@ -140,9 +140,13 @@ def test_an_unknown_task_is_refused_with_a_hint() -> None:
         read_template("terraplane_choise")
 
 
-def test_the_verdict_counts_items_not_documents() -> None:
-    assert verdict(["a", "b", "c"], {"a", "c", "z"}) == "2 of 3 items seen in the raw corpus and dropped"
-    assert verdict(["a", "b"], {"z"}) == "clean"
+def test_the_verdict_counts_items_and_owns_up_to_what_was_not_checked() -> None:
+    items = [{"id": name, "file": file} for name, file in (("a", "x"), ("b", "x"), ("c", "y"))]
+    assert verdict(items, {"a", "c", "z"}, {"x", "y"}) == "2 of 3 items seen in the raw corpus and dropped"
+    assert verdict(items, {"z"}, {"x", "y", "w"}) == "clean"
+    assert verdict(items, {"a"}, {"x"}) == "1 of 3 items seen in the raw corpus and dropped; 1 of 3 unchecked"
+    assert verdict(items, set(), {"x"}) == "clean; 1 of 3 unchecked"
+    assert verdict(items, set(), {"w"}) == "unchecked"
 
 
 def choice_logps(model, tokenizer, question: str, choices: list[str]) -> list[float]:  # type: ignore[no-untyped-def]
@@ -201,7 +205,9 @@ def evaluation_project(project: Path, put, pretrained: Path, tokenizer) -> Path:
         "max_new_tokens": 4,
         "tasks": [{"name": "terraplane_choice", "data": ["items.jsonl"]}],
     }
-    (project / "params.yaml").write_text(yaml.safe_dump({"evaluate": params}))
+    (project / "params.yaml").write_text(
+        yaml.safe_dump({"evaluate": params, "decontaminate": {"benchmarks": [{"name": "b", "paths": ["*.jsonl"]}]}})
+    )
     return project
 
 

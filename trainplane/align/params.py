@@ -13,7 +13,7 @@ class AlignParams(Params):
     data: list[str] = Field(..., min_length=1, description="Patterns of the JSONL files, below the project.")
     max_steps: int = Field(100, ge=1, description="Optimizer steps.")
     batch_size: int = Field(8, ge=1, description="Examples or pairs in a step.")
-    learning_rate: float = Field(2e-3, gt=0, description="Peak learning rate; it falls to 0 along a cosine.")
+    learning_rate: float = Field(5e-3, gt=0, description="Peak learning rate; it falls to 0 along a cosine.")
     warmup_steps: int = Field(10, ge=0, description="Steps of linear warm-up.")
     clip: float = Field(1.0, gt=0, description="Largest gradient norm.")
     lora_rank: int = Field(16, ge=1, description="Rank of the adapter in every linear layer but the output.")
@@ -26,7 +26,7 @@ class AlignParams(Params):
 class SFTParams(AlignParams):
     """Supervised fine-tuning."""
 
-    max_steps: int = Field(100, ge=1, description="Optimizer steps.")
+    max_steps: int = Field(60, ge=1, description="Optimizer steps.")
     max_examples: int = Field(2000, ge=1, description="Examples to train on at most.")
     held_out_examples: int = Field(100, ge=1, description="Held-out examples that the answer loss is measured on.")
 
@@ -34,8 +34,9 @@ class SFTParams(AlignParams):
 class DPOParams(AlignParams):
     """Direct preference optimisation."""
 
-    max_steps: int = Field(50, ge=1, description="Optimizer steps.")
-    learning_rate: float = Field(5e-4, gt=0, description="Peak learning rate; it falls to 0 along a cosine.")
+    max_steps: int = Field(40, ge=1, description="Optimizer steps.")
+    batch_size: int = Field(4, ge=1, description="Pairs in a step.")
+    learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate; it falls to 0 along a cosine.")
     beta: float = Field(0.1, gt=0, description="How strongly the model is held to the one it starts from.")
     max_pairs: int = Field(1000, ge=1, description="Pairs to train on at most.")
     held_out_pairs: int = Field(100, ge=1, description="Held-out pairs that the accuracy is measured on.")

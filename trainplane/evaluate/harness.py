@@ -30,7 +30,7 @@ class Task:
     Attributes:
         name: Of the task.
         template: Its YAML, read.
-        items: id, question, choices, answer, lang.
+        items: id, question, choices, answer, lang, file.
         contamination: Verdict on the items.
     """
 
@@ -76,14 +76,24 @@ def _item(record: dict[str, Any], where: str) -> dict[str, Any]:
         raise SourceError(f"field 'answer' should be the place of a choice, got {answer!r:.80}", where=where, fix=MEND)
     return {
         "id": text_field(record, "id", where), "question": text_field(record, "question", where), "choices": choices, "answer": answer,
-        "lang": str(record.get("lang", "")),
+        "lang": str(record.get("lang", "")), "file": where.rpartition(":")[0],
     }  # fmt: skip
 
 
-def verdict(item_ids: Sequence[str], seen_ids: set[str]) -> str:
-    """What decontamination says of the items: documents that hold one were found, and dropped before training."""
-    seen = len(seen_ids.intersection(item_ids))
-    return f"{seen} of {len(item_ids)} items seen in the raw corpus and dropped" if seen else "clean"
+def verdict(items: Sequence[dict[str, Any]], seen_ids: set[str], checked_files: set[str]) -> str:
+    """What decontamination says of the items: documents that hold one were found, and dropped before training.
+
+    Args:
+        items: With id and file.
+        seen_ids: Items that decontamination found in documents.
+        checked_files: Files whose items it looked for; it says nothing of the others.
+    """
+    n, seen = len(items), sum(item["id"] in seen_ids for item in items)
+    unchecked = sum(item["file"] not in checked_files for item in items)
+    if unchecked == n:
+        return "unchecked"
+    told = f"{seen} of {n} items seen in the raw corpus and dropped" if seen else "clean"
+    return f"{told}; {unchecked} of {n} unchecked" if unchecked else told
 
 
 def run_task(model: Any, tokenizer: Any, task: Task, *, chat: bool, batch_size: int) -> list[Score]:

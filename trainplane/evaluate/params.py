@@ -18,9 +18,9 @@ class EvaluateParams(Params):
     """What is measured, and on how much."""
 
     models: list[str] = Field(["pretrain", "sft", "dpo"], min_length=1, description="Folders below models/.")
-    held_out_documents: int = Field(150, ge=1, description="Held-out documents at most, for bits per byte.")
+    held_out_documents: int = Field(100, ge=1, description="Held-out documents at most, for bits per byte.")
     max_document_tokens: int = Field(4096, ge=1, description="Longer held-out documents are left out, and counted.")
-    batch_tokens: int = Field(4096, ge=1, description="Tokens that go through the model at once, at least one window.")
+    batch_tokens: int = Field(1024, ge=1, description="Tokens that go through the model at once, at least one window.")
     prompts: list[str] = Field(
         ["In the beginning", "The purpose of this function is to", "今天", "这本书"], description="Texts that the models continue."
     )

@@ -97,7 +97,7 @@ def score_bits(documents: Documents, bits: Sequence[float], task: str = TASK) ->
     scores = []
     for group, places in groups(documents.names).items():
         value, error = ratio([bits[place] for place in places], [sizes[place] for place in places])
-        scores.append(Score(task, group, METRIC, value, error, len(places), template_hash=digest(TEMPLATE), contamination="clean"))
+        scores.append(Score(task, group, METRIC, value, error, len(places), template_hash=digest(TEMPLATE)))
     return scores
 
 

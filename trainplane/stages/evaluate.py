@@ -15,6 +15,7 @@ from dataplane.snapshot import write_atomically
 from trainplane.align import session
 from trainplane.align.adapter import read_run
 from trainplane.data.chat import ChatEncoder, Message, read_examples
+from trainplane.data.jsonl import matching_files
 from trainplane.evaluate.generation import Prompt, samples
 from trainplane.evaluate.harness import Task, read_items, read_template, run_task, verdict
 from trainplane.evaluate.params import EvaluateParams, TaskParams
@@ -52,11 +53,18 @@ def _documents(run: StageRun, params: EvaluateParams) -> Documents:
     return Documents([r["doc_id"] for r in fit], [r["text"] for r in fit], [by_id[r["doc_id"]] for r in fit], names, len(rows) - len(fit))
 
 
+def _checked_files(run: StageRun) -> set[str]:
+    """Files whose items decontamination looked for in the corpus."""
+    benchmarks = (run.params["decontaminate"] or {}).get("benchmarks") or []
+    globs = [pattern for benchmark in benchmarks for pattern in benchmark.get("paths", [])]
+    return {path.as_posix() for path in matching_files(globs, run.root)}
+
+
 def _task(run: StageRun, wanted: TaskParams, params: EvaluateParams) -> Task:
     items = read_items(wanted.data, run.root)
     chosen = [items[place] for place in session.choose([item["id"] for item in items], params.task_limit, params.seed)]
     seen = set(run.inputs["contamination"].to_table(columns=["item_id"]).column("item_id").to_pylist())
-    return Task(wanted.name, read_template(wanted.name), chosen, verdict([item["id"] for item in chosen], seen))
+    return Task(wanted.name, read_template(wanted.name), chosen, verdict(chosen, seen, _checked_files(run)))
 
 
 def _questions() -> list[Message]:
@@ -104,7 +112,7 @@ def _summary(scores: list[Score]) -> dict[str, dict[str, float]]:
 
 def main() -> None:
     """Runs the stage in the current project."""
-    with StageRun("evaluate", inputs=INPUTS, params=("evaluate",)) as run, session.quiet():
+    with StageRun("evaluate", inputs=INPUTS, params=("evaluate", "decontaminate")) as run, session.quiet():
         params = EvaluateParams.parse(run.params["evaluate"], where="evaluate")
         documents = _documents(run, params)
         tasks = [_task(run, wanted, params) for wanted in params.tasks]
