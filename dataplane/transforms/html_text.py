@@ -24,13 +24,19 @@ _NESTING = re.compile(
     r"<(/?)(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr|p|li|dt|dd|option|tr|td|th|thead|tbody|tfoot)\b)[a-zA-Z]",
     re.IGNORECASE,
 )
+# White space of <pre> travels through the extractors, which would fold it, as the visible signs for it (Control Pictures;
+# trafilatura has a use of its own for U+2424, the sign for a line end).
+_PRE = re.compile(r"<(/?)pre\b[^<>]{0,1000}>", re.IGNORECASE)
+_MARKUP = re.compile(r"(<[^<>]{0,1000}>)")
+_TO_SIGNS = {ord("\n"): "␊", ord(" "): "␠", ord("\t"): "␉"}
+_FROM_SIGNS = {ord(sign): chr(space) for space, sign in _TO_SIGNS.items()}
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
 class HtmlText(Transform):
     """Turns pages into their main text, and leaves documents of other types alone."""
 
-    name, version = "html_text", "1"
+    name, version = "html_text", "2"
     reads = {"text": pa.large_string(), "mime": pa.string()}
     writes = {"title": pa.string(), "extractor": pa.string()}
     edits = ("html",)
@@ -70,11 +76,37 @@ class HtmlText(Transform):
     def _extract(self, html: str) -> tuple[str, str]:
         if _depth(html) > MAX_DEPTH:
             return _tidy(_TAG.sub(" ", html)), "tags"
+        marked = _mark_code(html)
         if self.params.extractor == "trafilatura":
-            found = _trafilatura(html)
+            found = _tidy(_trafilatura(marked))
             if len(found) >= self.params.min_chars:
-                return found, "trafilatura"
-        return _resiliparse(html), "resiliparse"
+                return _unmark_code(found, html, marked), "trafilatura"
+        return _unmark_code(_tidy(_resiliparse(marked)), html, marked), "resiliparse"
+
+
+def _mark_code(html: str) -> str:
+    """The page with the white space of its <pre> elements as signs; pages that show such signs themselves stay as they are."""
+    if any(sign in html for sign in _TO_SIGNS.values()):
+        return html
+    html = html.replace("\r\n", "\n").replace("\r", "\n")
+    parts: list[str] = []
+    at = depth = 0
+    for match in _PRE.finditer(html):
+        parts += [_signs(html[at : match.start()]) if depth else html[at : match.start()], match[0]]
+        depth = max(0, depth - 1) if match[1] else depth + 1
+        at = match.end()
+    parts.append(html[at:])  # a <pre> that is never closed is not trusted to be code
+    return "".join(parts)
+
+
+def _signs(html: str) -> str:
+    """White space outside tags as signs; the line end right after <pre> is none of the text."""
+    pieces = _MARKUP.split(html.removeprefix("\n"))
+    return "".join(piece if i % 2 else piece.translate(_TO_SIGNS) for i, piece in enumerate(pieces))
+
+
+def _unmark_code(text: str, html: str, marked: str) -> str:
+    return text if html == marked else text.translate(_FROM_SIGNS)
 
 
 def _depth(html: str) -> int:
@@ -89,14 +121,14 @@ def _depth(html: str) -> int:
 def _trafilatura(html: str) -> str:
     import trafilatura
 
-    found = trafilatura.extract(html, include_comments=False, include_tables=True, deduplicate=False)
-    return _tidy(found or "")
+    return trafilatura.extract(html, include_comments=False, include_tables=True, deduplicate=False) or ""
 
 
 def _resiliparse(html: str) -> str:
     from resiliparse.extract.html2text import extract_plain_text
 
-    return _tidy(extract_plain_text(html, main_content=True, alt_texts=False, preserve_formatting=True))
+    text: str = extract_plain_text(html, main_content=True, alt_texts=False, preserve_formatting=True)
+    return text
 
 
 def _title(html: str) -> str | None:
