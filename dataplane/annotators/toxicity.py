@@ -21,17 +21,22 @@ from dataplane.operator import Filter
 from dataplane.params import Params as BaseParams
 
 PACKAGED = ("toxic_en.txt", "toxic_zh.txt")
-_NARROW = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
+# Full-width letters and digits lie 0xFEE0 above their twins; the ideographic space is a space.
+_WIDE = re.compile("[\u3000\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
+_NARROW = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F) if chr(code).isalnum()} | {0x3000: 0x20}
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
-# Innocent words that hold a listed run of characters: "阿三" in the numbering of brothers, "鬼子" in a compound.
-INNOCENT = ("阿三哥", "胆小鬼子女", "放屁虫")
+# Innocent words that hold a listed run of characters: "his mother", "gymnastics" before "you", clinical terms, a novel, a bank.
+INNOCENT = (
+    *("他妈妈", "她妈妈", "体操你", "情操你", "破鞋子", "放屁虫", "阿三哥", "人渣打"),
+    *("智障人士", "智障儿童", "智障者", "弱智儿童", "《白痴》"),
+)
 
 
 class Toxicity(Filter):
     """Counts offensive terms."""
 
-    name, version = "toxicity", "1"
+    name, version = "toxicity", "2"
     reads = {"text": pa.large_string()}
     writes = {"n_hits": pa.int32(), "share": pa.float32()}
 
@@ -54,10 +59,10 @@ class Toxicity(Filter):
         import ahocorasick_rs
 
         terms = sorted({fold(term) for path in self.files() for term in read_terms(path)})
-        # Leftmost-longest: an innocent longer word wins over the term inside it.
-        self._terms = [*terms, *INNOCENT]
         self._innocent_from = len(terms)
-        self._automaton: Any = ahocorasick_rs.AhoCorasick(self._terms, matchkind=ahocorasick_rs.MatchKind.LeftmostLongest)
+        self._automaton: Any = ahocorasick_rs.AhoCorasick(
+            [*terms, *INNOCENT], matchkind=ahocorasick_rs.MatchKind.Standard, implementation=ahocorasick_rs.Implementation.DFA
+        )
 
     def annotate(self, batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
         """Hits and their share of the words."""
@@ -71,8 +76,17 @@ class Toxicity(Filter):
         return {"n_hits": pa.array(hits, pa.int32()), "share": pa.array(shares, pa.float32())}
 
     def _hits(self, text: str) -> int:
-        found = self._automaton.find_matches_as_indexes(text)
-        return sum(term < self._innocent_from and _stands_alone(text, start, stop) for term, start, stop in found)
+        """Terms in a folded text, none counted inside another or inside an innocent word."""
+        spans = [
+            (start, -stop, term < self._innocent_from)
+            for term, start, stop in self._automaton.find_matches_as_indexes(text, overlapping=True)
+            if term >= self._innocent_from or _stands_alone(text, start, stop)
+        ]
+        n = reached = 0
+        for start, minus_stop, offensive in sorted(spans):  # leftmost first, the longest of those that start together
+            if start >= reached:
+                n, reached = n + offensive, -minus_stop
+        return n
 
     def rules(self) -> Mapping[str, str]:
         """too_toxic."""
@@ -81,7 +95,7 @@ class Toxicity(Filter):
 
 def fold(text: str) -> str:
     """Lower case and half width; one character stays one character in all but a few scripts."""
-    return (text if text.isascii() else text.translate(_NARROW)).lower()
+    return (text.translate(_NARROW) if not text.isascii() and _WIDE.search(text) else text).lower()
 
 
 def read_terms(path: Path) -> list[str]:

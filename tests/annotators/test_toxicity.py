@@ -1,12 +1,18 @@
 """Word lists: whole words in alphabets, runs of characters in Chinese, no evasion by width, no hit inside innocent words."""
 
+import re
+import time
 from pathlib import Path
 
+import ahocorasick_rs
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dataplane.annotators.toxicity import Toxicity, read_terms
 from dataplane.errors import ParamsError
+from dataplane.testing import Example, conformance
 
 
 def hits(text: str, **params: object) -> tuple[int, float]:
@@ -28,10 +34,53 @@ def hits(text: str, **params: object) -> tuple[int, float]:
         ("你这个王八蛋，滚蛋", 2),
         ("中文bastard中文", 1),
         ("今天天气很好，我们去公园散步", 0),
+        ("他妈妈是医生，情操你懂吗，智障儿童学校", 0),
+        ("他妈的", 1),
+        ("rape yourself kill yourself", 1),
+        ("shut the fuckers up", 1),
+        ("fucking-idiot, fuck_you, x_fuck", 3),
+        ("Kick against the pricks, a herd of swine, summa cum laude", 0),
     ],
 )
 def test_terms_are_counted(text: str, n: int) -> None:
     assert hits(text)[0] == n
+
+
+def test_it_conforms() -> None:
+    conformance(
+        Toxicity,
+        examples=[Example("fuck you, bastard", {"too_toxic"}), Example("你这个王八蛋，混蛋", {"too_toxic"}), Example("plain", set())],
+    )
+
+
+def test_terms_that_overlap_hide_none_that_stands_alone(tmp_path: Path) -> None:
+    (tmp_path / "own.txt").write_text("a bad\nbad word\nbad\n坏词\n词典坏\n")
+    own = {"lists": [str(tmp_path / "own.txt")]}
+    assert hits("sea bad word", **own)[0] == 1
+    assert hits("a bad word and a baddy", **own)[0] == 1
+    assert hits("坏词典坏", **own)[0] == 1
+
+
+@given(st.lists(st.sampled_from(["foo", "bar", "foo bar", "坏", "坏人"]), max_size=4), st.text(st.sampled_from("fobar 坏人x"), max_size=30))
+def test_hits_are_those_of_a_plain_search(terms: list[str], text: str) -> None:
+    operator = Toxicity()
+    operator._innocent_from = len(terms)
+    operator._automaton = ahocorasick_rs.AhoCorasick(terms or ["\0"], matchkind=ahocorasick_rs.MatchKind.Standard)
+    assert operator._hits(text) == plain_search(terms, text)
+
+
+def plain_search(terms: list[str], text: str) -> int:
+    """Leftmost-longest over every place, borders by regular expression."""
+    latin = r"(?<![a-z]){}(?![a-z])"
+    alternatives = [re.escape(t) if not t.isascii() else latin.format(re.escape(t)) for t in sorted(set(terms), key=len, reverse=True)]
+    return len(re.findall("|".join(alternatives), text)) if terms else 0
+
+
+@pytest.mark.parametrize("text", ["fuck " * 200_000, "他妈妈" * 300_000, "a" * 1_000_000, "傻逼" * 500_000])
+def test_a_long_text_takes_bounded_time(text: str) -> None:
+    started = time.process_time()
+    hits(text)
+    assert time.process_time() - started < 10
 
 
 def test_share_is_by_word_and_by_chinese_character() -> None:
