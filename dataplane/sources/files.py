@@ -77,7 +77,11 @@ def expand(specs: Sequence[SourceSpec], root: Path = Path()) -> list[InputFile]:
     found: list[InputFile] = []
     for i, spec in enumerate(specs):
         files = {file.path: file for pattern in spec.paths for file in _match(spec, i, pattern, root, faults)}
-        for path, file in sorted(files.items(), key=lambda item: item[1].key):
+        keys: dict[str, InputFile] = {}
+        for path, file in sorted(files.items(), key=lambda item: (item[1].key, item[1].uri)):
+            if rival := keys.get(file.key):
+                faults.append(f"source {spec.name!r}: {rival.uri} and {file.uri} are both {file.key!r} below its root: state `root`")
+            keys[file.key] = file
             if path.resolve() in owner:
                 faults.append(f"{file.uri} is claimed by {owner[path.resolve()]!r} and {spec.name!r}")
             owner[path.resolve()] = spec.name
@@ -92,8 +96,19 @@ def _match(spec: SourceSpec, i: int, pattern: str, root: Path, faults: list[str]
     names = sorted(glob.glob(pattern, root_dir=root, recursive=True))
     files = [name for name in names if (root / name).is_file() and not Path(name).name.startswith(HIDDEN_PREFIX)]
     if not files:
-        faults.append(f"source {spec.name!r}: {pattern!r} matches no file")
-    return [InputFile(root / name, Path(name).as_posix(), os.path.relpath(name, base), i) for name in files]
+        hint = f"; it is a folder: write {pattern.rstrip('/') + '/**'!r}" if (root / pattern).is_dir() else ""
+        faults.append(f"source {spec.name!r}: {pattern!r} matches no file{hint}")
+    return [InputFile(root / name, _uri(root, name), _key(root / name, root / base), i) for name in files]
+
+
+def _uri(root: Path, name: str) -> str:
+    path = Path(os.path.normpath(name))
+    home = Path(os.path.abspath(root))
+    return (path.relative_to(home) if path.is_relative_to(home) else path).as_posix()
+
+
+def _key(path: Path, base: Path) -> str:
+    return Path(os.path.relpath(path, base)).as_posix()
 
 
 def _fixed_part(pattern: str) -> Path:

@@ -10,7 +10,7 @@ from dataplane.errors import SourceError
 from dataplane.source import Fault
 from dataplane.sources.archive import READ_ERRORS, open_streams
 from dataplane.sources.files import SourceSpec
-from dataplane.sources.records import as_it_lies, source_for
+from dataplane.sources.records import as_it_lies, source_of
 
 FIX = "the raw file has changed since it was ingested: restore it, or run `dvc repro`"
 
@@ -20,7 +20,7 @@ def read_payload(root: Path, row: Mapping[str, Any], specs: Sequence[SourceSpec]
 
     Args:
         root: Folder of the project.
-        row: source, uri, member, offset, length, row of a record of `raw`.
+        row: source, format, uri, member, offset, length, row of a record of `raw`.
         specs: The project's sources, whose options say which field is the text.
 
     Raises:
@@ -29,13 +29,10 @@ def read_payload(root: Path, row: Mapping[str, Any], specs: Sequence[SourceSpec]
     spec = next((spec for spec in specs if spec.name == row["source"]), None)
     if spec is None:
         raise SourceError(f"source {row['source']!r} is no longer in params.yaml", fix="put it back, or run `dvc repro`")
-    path = root / row["uri"]
     try:
-        for stream in open_streams(path, lambda name: as_it_lies(spec, name)):
+        for stream in open_streams(root / row["uri"], lambda name: as_it_lies(row["format"], name)):
             if not isinstance(stream, Fault) and stream.member == row["member"]:
-                source = source_for(stream.name, spec)
-                if source is not None:
-                    return source.reread(stream.file, stream.name, row["offset"], row["length"], row["row"])
+                return source_of(row["format"], spec).reread(stream.file, stream.name, row["offset"], row["length"], row["row"])
     except FileNotFoundError:
         raise SourceError(f"{row['uri']} is gone", fix="restore the raw file (`dvc checkout`)") from None
     except SourceError:

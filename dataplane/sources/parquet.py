@@ -15,6 +15,9 @@ from dataplane.sources.bounded import seekable
 from dataplane.sources.jsonl import JsonFields, Locator, record_of
 
 BATCH_ROWS = 1024
+BATCH_BYTES = 16 << 20
+# What reading damaged pages raises; pyarrow's own errors derive from these.
+DAMAGE = (pa.ArrowException, OSError, ValueError)
 
 
 class Parquet(Source):
@@ -34,11 +37,25 @@ class Parquet(Source):
             if isinstance(file, Fault):
                 yield file
                 return
-            row = 0
-            for batch in file.iter_batches(batch_size=BATCH_ROWS):
-                for values in batch.to_pylist():
+            try:
+                yield from self._rows(file)
+            except DAMAGE as error:
+                yield Fault(-1, "BadParquet", f"the file cannot be read further ({type(error).__name__})")
+
+    def _rows(self, file: Any) -> Iterator[Record | Fault]:
+        row = 0
+        for batch in file.iter_batches(batch_size=_rows_at_once(file), columns=self._columns(file)):
+            for values in _values(batch):
+                if isinstance(values, str):
+                    yield Fault(-1, "BadRow", f"row {row} cannot be read ({values})")
+                else:
                     yield record_of(values, self.params, Locator(-1, -1, row), self.params.mime)
-                    row += 1
+                row += 1
+
+    def _columns(self, file: Any) -> list[str]:
+        """The columns of the text, the address and the id, and those that are small enough for `meta`."""
+        named = {part for path in (self.params.text, self.params.url, self.params.id) if path for part in (path, path.partition(".")[0])}
+        return [field.name for field in file.schema_arrow if field.name in named or _is_scalar(field.type)]
 
     def reread(self, stream: BinaryIO, name: str, offset: int, length: int, row: int | None) -> bytes:
         """The text of one row; only its row group is read."""
@@ -49,13 +66,45 @@ class Parquet(Source):
             for group in range(file.num_row_groups):
                 rows = file.metadata.row_group(group).num_rows
                 if row < start + rows:
-                    values = file.read_row_group(group).slice(row - start, 1).to_pylist()[0]
-                    found = record_of(values, self.params, Locator(-1, -1, row), self.params.mime)
-                    if isinstance(found, Fault):
-                        raise SourceError(found.message, fix="restore the raw file")
-                    return found.payload
+                    return self._payload(file, group, row - start)
                 start += rows
         raise SourceError(f"the file has {start} rows, the record was row {row}", fix="restore the raw file")
+
+    def _payload(self, file: Any, group: int, at: int) -> bytes:
+        for batch in file.iter_batches(batch_size=_rows_at_once(file), row_groups=[group], columns=self._columns(file)):
+            if at < len(batch):
+                (values,) = _values(batch.slice(at, 1))
+                found = values if isinstance(values, str) else record_of(values, self.params, Locator(-1, -1), self.params.mime)
+                if isinstance(found, Record):
+                    return found.payload
+                break
+            at -= len(batch)
+        raise SourceError("the row holds no text any more", fix="the raw file has changed since it was ingested: restore it")
+
+
+def _is_scalar(kind: pa.DataType) -> bool:
+    of_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return bool(of_text or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def _rows_at_once(file: Any) -> int:
+    """Rows of a batch of about BATCH_BYTES, by the sizes that the file states."""
+    rows: int = file.metadata.num_rows
+    groups: int = file.metadata.num_row_groups
+    stated: int = sum(file.metadata.row_group(group).total_byte_size for group in range(groups))
+    return max(1, min(BATCH_ROWS, BATCH_BYTES * rows // max(1, stated)))
+
+
+def _values(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
+    """Each row, or the name of what it raises: text that is no UTF-8 must not cost its neighbours."""
+    try:
+        yield from batch.to_pylist()
+    except (ValueError, pa.ArrowException) as error:
+        if len(batch) == 1:
+            yield type(error).__name__
+            return
+        for i in range(len(batch)):
+            yield from _values(batch.slice(i, 1))
 
 
 @contextmanager

@@ -59,22 +59,23 @@ def _takes(format_name: str, options: Mapping[str, Any]) -> bool:
     return set(options) <= set(source_class(format_name).Params.model_fields)
 
 
-def source_for(name: str, spec: SourceSpec) -> Source | None:
-    """What reads a stream of this plain name; under `auto` options go to the formats that have them."""
-    format_name = spec.format if spec.format != "auto" else format_of(name)
-    if format_name is None:
-        return None
+def format_for(name: str, spec: SourceSpec) -> str | None:
+    """The format of a stream of this plain name: as stated, else by the name."""
+    return spec.format if spec.format != "auto" else format_of(name)
+
+
+def source_of(format_name: str, spec: SourceSpec) -> Source:
+    """The reader of a format; under `auto` options go to the formats that have them."""
     cls = source_class(format_name)
     options = spec.options if spec.format != "auto" or _takes(format_name, spec.options) else {}
     return cls(cls.Params.parse(options, where=f"options of source {spec.name!r}"))
 
 
-def as_it_lies(spec: SourceSpec, name: str) -> bool:
+def as_it_lies(format_name: str | None, name: str) -> bool:
     """Whether the format reads this compressed file itself."""
-    if container(name) or plain_name(name) == name:
+    if format_name is None or container(name) or plain_name(name) == name:
         return False
-    format_name = spec.format if spec.format != "auto" else format_of(plain_name(name))
-    return format_name is not None and name.lower().endswith(source_class(format_name).seekable_compression or ("\0",))
+    return name.lower().endswith(source_class(format_name).seekable_compression or ("\0",))
 
 
 class Reader:
@@ -89,7 +90,7 @@ class Reader:
     def __init__(self, spec: SourceSpec, file: InputFile, run_id: str) -> None:
         self.spec, self.file, self.run_id = spec, file, run_id
         self.found = 0  # records and faults met so far
-        self._seen: set[str] = set()
+        self._seen: set[int] = set()  # ids of records that declare one; places differ by themselves
         self._raw: list[dict[str, Any]] = []
         self._bytes = 0
         self._faults: list[dict[str, Any]] = []
@@ -113,69 +114,96 @@ class Reader:
         self._raw, self._faults, self._bytes = [], [], 0
 
     def _rows(self) -> Iterator[dict[str, Any] | None]:
-        if self.file.path.stat().st_size == 0:
-            self._fault("", "", Fault(0, "Empty", "the file is empty"))
-            yield None
+        """A row for each record, None for each fault."""
+        for found in self._streams():
+            if isinstance(found, Stream) and not _is_storable(found.member):
+                found = Fault(0, "BadName", "the member's name is not text; repack the archive")
+            if isinstance(found, Stream):
+                yield from self._stream(found)
+            else:
+                self._fault("", "", found)
+                yield None
+
+    def _streams(self) -> Iterator[Stream | Fault]:
+        """The streams of the file; damage to the archive itself is the last of them."""
+        if not _is_storable(self.file.uri):
+            yield Fault(0, "BadName", "the file's name is not UTF-8; rename it")
             return
-        member = ""
         try:
-            for stream in open_streams(self.file.path, lambda name: as_it_lies(self.spec, name)):
-                if isinstance(stream, Fault):
-                    self._fault("", "", stream)
-                    yield None
-                    continue
-                member = stream.member
-                yield from self._stream(stream)
+            if self.file.path.stat().st_size == 0:
+                yield Fault(0, "Empty", "the file is empty")
+                return
+            yield from open_streams(self.file.path, lambda name: as_it_lies(format_for(plain_name(name), self.spec), name))
         except READ_ERRORS as error:
-            self._fault(member, "", Fault(-1, type(error).__name__, f"the file cannot be read further: {_short(error)}"))
-            yield None
+            yield Fault(-1, _class_of(error), f"the file cannot be read further: {_short(error)}")
 
     def _stream(self, stream: Stream) -> Iterator[dict[str, Any] | None]:
-        source = source_for(stream.name, self.spec)
-        if source is None:
+        format_name = format_for(stream.name, self.spec)
+        if format_name is None:
             message = f"no format claims {stream.name.rpartition('/')[2]!r}; state `format` for the source"
             self._fault(stream.member, "", Fault(0, "UnknownFormat", message))
             yield None
             return
-        try:
-            for found in source.read(stream.file, stream.name):
-                if isinstance(found, Record):
-                    yield self._row(found, stream, source)
-                else:
-                    self._fault(stream.member, source.name, found)
-                    yield None
-        except READ_ERRORS as error:
-            message = f"the stream cannot be read further: {_short(error)}"
-            self._fault(stream.member, source.name, Fault(-1, type(error).__name__, message))
+        before = self.found
+        for found in _records(source_of(format_name, self.spec), stream):
+            if isinstance(found, Record):
+                yield self._row(found, stream, format_name)
+            else:
+                self._fault(stream.member, format_name, found)
+                yield None
+        if self.found == before:
+            self._fault(stream.member, format_name, Fault(0, "NoRecords", f"no record of format {format_name!r} is in it"))
             yield None
 
-    def _row(self, record: Record, stream: Stream, source: Source) -> dict[str, Any] | None:
-        doc_id = self._doc_id(record, stream.member)
-        if doc_id in self._seen:
-            self._fault(
-                stream.member, source.name, Fault(record.offset, "DoubledId", f"id {record.key!r} came before in this file"), doc_id
-            )
-            return None
-        self._seen.add(doc_id)
+    def _row(self, record: Record, stream: Stream, format_name: str) -> dict[str, Any] | None:
+        id_128 = self._id(record, stream.member)
+        doc_id = f"{id_128:032x}"
+        if record.key is not None:
+            if id_128 in self._seen:
+                message = f"id {record.key!r} came before in this file"
+                self._fault(stream.member, format_name, Fault(record.offset, "DoubledId", message), doc_id)
+                return None
+            self._seen.add(id_128)
         meta = dict(record.meta or {}) | ({"license": self.spec.license} if self.spec.license else {})
         return {
-            "doc_id": doc_id, "source": self.spec.name, "kind": self.spec.kind, "format": source.name, "uri": self.file.uri,
+            "doc_id": doc_id, "source": self.spec.name, "kind": self.spec.kind, "format": format_name, "uri": self.file.uri,
             "member": stream.member, "offset": record.offset, "length": record.length, "row": record.row, "url": record.url,
             "mime": record.mime, "charset": record.charset, "fetched_at": record.fetched_at,
             "meta": json.dumps(meta, ensure_ascii=False, sort_keys=True) if meta else None, "payload": record.payload,
         }  # fmt: skip
 
-    def _doc_id(self, record: Record, member: str) -> str:
+    def _id(self, record: Record, member: str) -> int:
         place = record.key if record.key is not None else f"@{record.row if record.row is not None else record.offset}"
-        parts = (self.spec.name, self.file.key, member, place)
-        return xxhash.xxh3_128_hexdigest("\0".join(parts).encode("utf-8", "surrogateescape"))
+        return xxhash.xxh3_128_intdigest("\0".join((self.spec.name, self.file.key, member, place)).encode())
 
     def _fault(self, member: str, format_name: str, fault: Fault, doc_id: str | None = None) -> None:
         self._faults.append({
-            "doc_id": doc_id, "run_id": self.run_id, "stage": "ingest", "source": self.spec.name, "uri": self.file.uri, "member": member,
-            "offset": fault.offset, "operator": format_name, "op_id": "", "error": fault.error,
-            "message": fault.message[:MAX_MESSAGE_CHARS],
+            "doc_id": doc_id, "run_id": self.run_id, "stage": "ingest", "source": self.spec.name, "uri": _shown(self.file.uri),
+            "member": _shown(member), "offset": fault.offset, "operator": format_name, "op_id": "", "error": fault.error,
+            "message": _shown(fault.message)[:MAX_MESSAGE_CHARS],
         })  # fmt: skip
+
+
+def _records(source: Source, stream: Stream) -> Iterator[Record | Fault]:
+    """What is in a stream; damage to its compression is the last of it."""
+    try:
+        yield from source.read(stream.file, stream.name)
+    except READ_ERRORS as error:
+        yield Fault(-1, _class_of(error), f"the stream cannot be read further: {_short(error)}")
+
+
+def _is_storable(name: str) -> bool:
+    """Whether a name is text: bytes of it that are no UTF-8 come from the file system as lone surrogates."""
+    return _shown(name) == name
+
+
+def _shown(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _class_of(error: BaseException) -> str:
+    name = type(error).__name__
+    return "ZlibError" if name == "error" else name
 
 
 def _short(error: BaseException) -> str:

@@ -96,9 +96,12 @@ def test_a_decompression_bomb_is_stopped(tmp_path: Path) -> None:
     assert (payloads, errors) == ([], ["SourceError"])
 
 
-def test_a_lone_surrogate_and_invalid_utf8_become_replacement_characters(tmp_path: Path) -> None:
-    payloads, errors = outcome(tmp_path, "m.jsonl", b'{"text": "a\\ud800b"}\n')
-    assert (payloads, errors) == ([b"a?b"], [])
+def test_lone_surrogates_become_replacement_characters(tmp_path: Path) -> None:
+    line = b'{"text": "a\\ud800b", "url": "u\\udfff", "k\\ud800": "v\\ud800", "id": "\\ud800"}\n'
+    put(tmp_path, "m.jsonl", line)
+    (row,), faults, _ = read(tmp_path, options={"id": "id"})
+    assert (row["payload"].decode(), row["url"], faults) == ("a\ufffdb", "u\ufffd", [])
+    assert json.loads(row["meta"]) == {"k\ufffd": "v\ufffd", "id": "\ufffd"}
 
 
 def test_a_doubled_id_is_put_aside(tmp_path: Path) -> None:
