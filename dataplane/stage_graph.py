@@ -88,7 +88,7 @@ DPO = Stage("dpo", params=["dpo"], deps=["models/sft"], outs=["models/dpo"], pac
 EVALUATE = Stage(
     "evaluate",
     reads=["documents", "held_out", "tokens", "contamination"],
-    params=["evaluate"],
+    params=["evaluate", "decontaminate"],
     writes=["evals"],
     deps=["models/pretrain"],
     outs=["metrics/generations.json"],

@@ -21,6 +21,10 @@ from trainplane.errors import NotFinite
 from trainplane.model.masking import block_causal_mask
 from trainplane.params import PretrainParams, deepspeed_config
 
+# Numbers of glibc's malloc.h.
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+KEPT_BYTES = 1 << 30
+
 
 @dataclass(frozen=True)
 class StepResult:
@@ -48,6 +52,7 @@ class Engine:
     def __init__(self, model: Any, params: PretrainParams) -> None:
         import torch
 
+        _keep_memory()
         _start_processes()
         import deepspeed
 
@@ -112,6 +117,18 @@ class Engine:
         ).logits.float()
         flat = cross_entropy(logits_BTV.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none")
         return flat.view(labels.shape)
+
+
+def _keep_memory() -> None:
+    """Has the C library keep freed memory: a step frees and takes hundreds of megabytes, and giving them back to the system each
+    time costs a sixth of it in page faults (docs/log.md). Only glibc knows the call.
+    """
+    import ctypes
+
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, KEPT_BYTES)
+        mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def world_size() -> int:
