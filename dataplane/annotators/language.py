@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 
 from dataplane.models import locate
@@ -54,11 +55,12 @@ class Language(Filter):
 
     def annotate(self, batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
         """Language code and score; "und" and 0 where there is no letter."""
-        found = [self._identify(text) for text in batch.column("text").to_pylist()]
+        starts = pc.utf8_slice_codeunits(batch.column("text"), 0, self.params.max_chars).to_pylist()
+        found = [self._identify(start) for start in starts]
         return {"lang": pa.array([lang for lang, _ in found], pa.string()), "score": pa.array([score for _, score in found], pa.float32())}
 
-    def _identify(self, text: str) -> tuple[str, float]:
-        start = " ".join(text[: self.params.max_chars].split()).replace("\0", " ")
+    def _identify(self, start: str) -> tuple[str, float]:
+        start = " ".join(start.replace("\0", " ").split())  # the model reads one line, as a C string
         if not _LETTER.search(start):
             return UNKNOWN, 0.0
         labels, scores = self._model.predict(start)

@@ -48,9 +48,17 @@ class Toxicity(Filter):
         min_hits: int = Field(2, ge=1, description="Documents with fewer terms are kept whatever their share.")
 
     def files(self) -> list[Path]:
-        """The lists."""
-        if self.params.lists:
-            return [Path(path) for path in self.params.lists]
+        """The lists.
+
+        Raises:
+            ParamsError: One of them is no file.
+        """
+        own = [Path(path).expanduser() for path in self.params.lists]
+        missing = [str(path) for path in own if not path.is_file()]
+        if missing:
+            raise ParamsError(f"no such word list: {', '.join(missing)}", where="toxicity.lists", fix="name UTF-8 files, one term a line")
+        if own:
+            return own
         folder = files("dataplane.annotators").joinpath("data")
         return [Path(str(folder.joinpath(name))) for name in PACKAGED]
 

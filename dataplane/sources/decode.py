@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 SNIFF_BYTES = 1024  # where a page declares its charset; WHATWG HTML, "prescan a byte stream"
 DETECT_BYTES = 64 << 10
 
-# Declared names mean their supersets on the web.
-WEB_LABELS = {
-    "gb2312": "gb18030", "gbk": "gb18030", "x-gbk": "gb18030", "gb_2312-80": "gb18030", "iso-8859-1": "cp1252", "latin1": "cp1252",
-    "latin-1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252", "windows-1252": "cp1252", "iso-8859-9": "cp1254", "tis-620": "cp874",
-    "iso-8859-11": "cp874", "shift_jis": "cp932", "shift-jis": "cp932", "sjis": "cp932", "x-sjis": "cp932",
-    "ks_c_5601-1987": "cp949", "euc-kr": "cp949",
-    "big5": "big5hkscs", "x-x-big5": "big5hkscs",
+# What the names mean on the web, in Python's supersets of them (the standard's own tables are as wide).
+SUPERSETS = {
+    "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs", "iso8859-11": "cp874", "iso2022_jp": "iso2022_jp_ext",
 }  # fmt: skip
+# Charsets that write everything in 7 bits, so that their bytes are valid UTF-8 too; and what gives them away.
+SEVEN_BIT = ("iso2022_jp_ext", "iso2022_kr", "hz")
+# Codecs of Python that are no charsets of documents.
+NO_CHARSETS = frozenset({"charmap", "idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"})
+ESCAPES = re.compile(rb"\x1b[$(]|~\{")
 BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -63,29 +65,44 @@ def decode(payload: bytes, mime: str | None, charset: str | None) -> Decoded:
         if payload.startswith(mark):
             return _replacing(payload[len(mark) :], name, "bom")
     try:
-        return Decoded(payload.decode("utf-8"), "utf-8", "utf8", 0)
+        text = payload.decode("utf-8")
     except UnicodeDecodeError:
-        pass
-    for label, how in ((charset, "declared"), (_declared_inside(payload, mime), "meta"), (_detected(payload), "detected")):
-        known = python_name(label)
-        if known and known != "utf-8":
+        return _by_name(payload, mime, charset, None) or _least_damaged(payload, charset, mime)
+    hidden = _by_name(payload, mime, charset, SEVEN_BIT) if ESCAPES.search(payload) and payload.isascii() else None
+    return hidden or Decoded(text, "utf-8", "utf8", 0)
+
+
+def _by_name(payload: bytes, mime: str | None, charset: str | None, among: tuple[str, ...] | None) -> Decoded | None:
+    """The text by the first name that fits: as declared, as the page says, as detected."""
+    names: tuple[tuple[Callable[[], str | None], str], ...] = (
+        (lambda: charset, "declared"),
+        (lambda: _declared_inside(payload, mime), "meta"),
+        (lambda: _detected(payload), "detected"),
+    )
+    for label, how in names:
+        known = python_name(label())
+        if known and known != "utf-8" and (among is None or known in among):
             try:
                 return Decoded(payload.decode(known), known, how, 0)
-            except (UnicodeDecodeError, LookupError):
+            except UnicodeDecodeError:
                 continue
-    return _least_damaged(payload, charset, mime)
+    return None
 
 
 def python_name(label: str | None) -> str | None:
     """Python's name of a declared charset, None where there is none."""
+    from resiliparse.parse.encoding import map_encoding_to_html5
+
+    label = (label or "").strip().lower()
     if not label:
         return None
-    wanted = WEB_LABELS.get(label.strip().lower(), label.strip().lower())
+    mapped = map_encoding_to_html5(label, fallback_utf8=False) or label
     try:
-        info = codecs.lookup(wanted)
+        info = codecs.lookup(SUPERSETS.get(mapped, mapped))
     except (LookupError, ValueError):
         return None
-    return info.name if info._is_text_encoding else None
+    name = SUPERSETS.get(info.name, info.name)
+    return name if info._is_text_encoding and name.replace("_", "-") not in NO_CHARSETS else None
 
 
 def _declared_inside(payload: bytes, mime: str | None) -> str | None:
@@ -98,7 +115,9 @@ def _declared_inside(payload: bytes, mime: str | None) -> str | None:
 def _detected(payload: bytes) -> str | None:
     import chardet
 
-    encoding: str | None = chardet.detect(payload[:DETECT_BYTES])["encoding"]
+    # Mainframe charsets explain any bytes and are on no page.
+    era = chardet.EncodingEra.ALL & ~chardet.EncodingEra.MAINFRAME
+    encoding: str | None = chardet.detect(payload[:DETECT_BYTES], encoding_era=era)["encoding"]
     return encoding
 
 

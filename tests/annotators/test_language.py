@@ -1,5 +1,9 @@
 """Language by fastText, where its model is on this machine."""
 
+import tarfile
+import time
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -7,6 +11,7 @@ from dataplane.annotators.language import Language
 from dataplane.errors import ModelMissing, ParamsError
 from dataplane.models import locate
 from dataplane.settings import load_settings
+from dataplane.testing import Example, conformance
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +56,43 @@ def test_only_the_first_characters_are_looked_at(language: Language) -> None:
     assert run(language, english + "这是中文" * 5000)[0][0] == "en"
 
 
+def test_it_conforms(language: Language) -> None:
+    german = "Der schnelle braune Fuchs springt über den faulen Hund."
+    conformance(
+        Language,
+        params={"keep": ["en", "zh"]},
+        examples=[
+            Example("1234", {"low_confidence", "other_language"}),
+            Example(german, {"other_language"}),
+            Example("The quick brown fox jumps over the lazy dog and runs away."),
+        ],
+    )
+
+
+def test_loading_the_model_prints_nothing(language: Language, capfd: pytest.CaptureFixture[str]) -> None:
+    Language().open()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "text", ["a\0b" * 400_000, "中" * 1_000_000, "\n" * 1_000_000 + "text", "\u202e" * 1000 + "hello there"], ids=lambda t: repr(t[:4])
+)
+def test_long_and_hostile_text_takes_little_time(language: Language, text: str) -> None:
+    started = time.process_time()
+    run(language, text)
+    assert time.process_time() - started < 2
+
+
+def test_parallel_problems_are_told_apart_in_both_languages(language: Language, shared_data: Path) -> None:
+    """MGSM: 250 school problems of one to four sentences, each in English and in Chinese."""
+    with tarfile.open(shared_data / "language/mgsm/mgsm.tar.xz") as archive:
+        for code, least in (("en", 0.98), ("zh", 0.98), ("ja", 0.98), ("de", 0.98)):
+            name = next(name for name in archive.getnames() if name.endswith(f"mgsm_{code}.tsv"))
+            stream = archive.extractfile(name)
+            problems = [line.split("\t")[0] for line in (stream.read() if stream else b"").decode().splitlines()]
+            assert sum(found == code for found, _ in run(language, *problems)) / len(problems) >= least
+
+
 def test_rules_follow_the_params(language: Language) -> None:
     rules = Language({"min_score": 0.3, "keep": ["en", "zh"]}).rules()
     assert rules == {"low_confidence": "language.score < 0.3", "other_language": "language.lang NOT IN ('en', 'zh')"}
@@ -61,7 +103,7 @@ def test_a_language_code_cannot_carry_sql() -> None:
         Language({"keep": ["en'); DROP TABLE documents; --"]})
 
 
-def test_a_missing_model_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+def test_a_missing_model_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TERRAPLANE_MODELS", str(tmp_path))
     with pytest.raises(ModelMissing) as error:
         _ = Language().op_id

@@ -104,6 +104,11 @@ def test_a_list_that_cannot_be_used_is_named(tmp_path: Path, content: bytes | No
         read_terms(path)
 
 
+def test_a_list_that_is_not_there_is_named_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(ParamsError, match=r"absent\.txt"):
+        _ = Toxicity({"lists": [str(tmp_path / "absent.txt")]}).op_id
+
+
 def test_false_positives_on_plain_prose_are_rare(shared_data: Path) -> None:
     """A word list alone says little: on Shakespeare, where insults are old-fashioned, fewer than one line in a thousand is hit."""
     lines = (shared_data / "shakespeare" / "input.txt").read_text(encoding="utf-8").splitlines()
