@@ -15,6 +15,9 @@ from dataclasses import dataclass
 
 SNIFF_BYTES = 1024  # where a page declares its charset; WHATWG HTML, "prescan a byte stream"
 DETECT_BYTES = 64 << 10
+# UTF-8 with a stray byte or a cut end: characters of several bytes for each damaged one, above which it is nothing else.
+# By chance text of another charset has far fewer than one.
+MIN_GOOD_PER_BAD = 4
 
 # What the names mean on the web, in Python's supersets of them (the standard's own tables are as wide).
 SUPERSETS = {
@@ -24,6 +27,9 @@ SUPERSETS = {
 SEVEN_BIT = ("iso2022_jp_ext", "iso2022_kr", "hz")
 # Codecs of Python that are no charsets of documents.
 NO_CHARSETS = frozenset({"charmap", "idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"})
+# Charsets of 16 and 32 bits, which write spaces and line ends with NUL bytes.
+WIDE = ("utf-16", "utf-32")
+NOT_ASCII = bytes(range(128, 256))
 ESCAPES = re.compile(rb"\x1b[$(]|~\{")
 BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -67,9 +73,16 @@ def decode(payload: bytes, mime: str | None, charset: str | None) -> Decoded:
     try:
         text = payload.decode("utf-8")
     except UnicodeDecodeError:
-        return _by_name(payload, mime, charset, None) or _least_damaged(payload, charset, mime)
+        return _mostly_utf8(payload) or _by_name(payload, mime, charset, None) or _least_damaged(payload, charset, mime)
     hidden = _by_name(payload, mime, charset, SEVEN_BIT) if ESCAPES.search(payload) and payload.isascii() else None
     return hidden or Decoded(text, "utf-8", "utf8", 0)
+
+
+def _mostly_utf8(payload: bytes) -> Decoded | None:
+    """UTF-8 with little damage, which a charset of single bytes would explain too, as mojibake."""
+    found = _replacing(payload, "utf-8", "utf8")
+    good = len(found.text) - len(payload.translate(None, NOT_ASCII)) - found.replaced
+    return found if good > MIN_GOOD_PER_BAD * found.replaced else None
 
 
 def _by_name(payload: bytes, mime: str | None, charset: str | None, among: tuple[str, ...] | None) -> Decoded | None:
@@ -81,6 +94,8 @@ def _by_name(payload: bytes, mime: str | None, charset: str | None, among: tuple
     )
     for label, how in names:
         known = python_name(label())
+        if known and known.startswith(WIDE) and b"\0" not in payload:
+            continue  # a page whose declaration can be read byte by byte is not in it
         if known and known != "utf-8" and (among is None or known in among):
             try:
                 return Decoded(payload.decode(known), known, how, 0)

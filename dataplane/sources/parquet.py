@@ -43,14 +43,26 @@ class Parquet(Source):
                 yield Fault(-1, "BadParquet", f"the file cannot be read further ({type(error).__name__})")
 
     def _rows(self, file: Any) -> Iterator[Record | Fault]:
-        row = 0
-        for batch in file.iter_batches(batch_size=_rows_at_once(file), columns=self._columns(file)):
+        start = 0
+        for group in range(file.num_row_groups):
+            try:
+                yield from self._group(file, group, start)
+            except DAMAGE as error:
+                yield Fault(-1, "BadParquet", f"row group {group} cannot be read further ({type(error).__name__})")
+            start += file.metadata.row_group(group).num_rows
+
+    def _group(self, file: Any, group: int, row: int) -> Iterator[Record | Fault]:
+        for batch in self._batches(file, group):
             for values in _values(batch):
                 if isinstance(values, str):
                     yield Fault(-1, "BadRow", f"row {row} cannot be read ({values})")
                 else:
                     yield record_of(values, self.params, Locator(-1, -1, row), self.params.mime)
                 row += 1
+
+    def _batches(self, file: Any, group: int) -> Iterator[pa.RecordBatch]:
+        """Batches of one row group; a row is read again by the very same calls."""
+        yield from file.iter_batches(batch_size=_rows_at_once(file), row_groups=[group], columns=self._columns(file))
 
     def _columns(self, file: Any) -> list[str]:
         """The columns of the text, the address and the id, and those that are small enough for `meta`."""
@@ -62,24 +74,28 @@ class Parquet(Source):
         with _opened(stream) as file:
             if isinstance(file, Fault) or row is None:
                 raise SourceError("the file is no Parquet file", fix="the raw file has changed since it was ingested: restore it")
-            start = 0
-            for group in range(file.num_row_groups):
-                rows = file.metadata.row_group(group).num_rows
-                if row < start + rows:
-                    return self._payload(file, group, row - start)
-                start += rows
-        raise SourceError(f"the file has {start} rows, the record was row {row}", fix="restore the raw file")
+            try:
+                return self._payload(file, row)
+            except DAMAGE as error:
+                raise SourceError(f"row {row} cannot be read ({type(error).__name__})", fix="restore the raw file") from None
 
-    def _payload(self, file: Any, group: int, at: int) -> bytes:
-        for batch in file.iter_batches(batch_size=_rows_at_once(file), row_groups=[group], columns=self._columns(file)):
-            if at < len(batch):
-                (values,) = _values(batch.slice(at, 1))
-                found = values if isinstance(values, str) else record_of(values, self.params, Locator(-1, -1), self.params.mime)
-                if isinstance(found, Record):
-                    return found.payload
-                break
-            at -= len(batch)
-        raise SourceError("the row holds no text any more", fix="the raw file has changed since it was ingested: restore it")
+    def _payload(self, file: Any, row: int) -> bytes:
+        at = row
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            if at >= rows:
+                at -= rows
+                continue
+            for batch in self._batches(file, group):
+                if at < len(batch):
+                    (values,) = _values(batch.slice(at, 1))
+                    found = values if isinstance(values, str) else record_of(values, self.params, Locator(-1, -1), self.params.mime)
+                    if isinstance(found, Record):
+                        return found.payload
+                    break
+                at -= len(batch)
+            break
+        raise SourceError(f"row {row} holds no text any more", fix="the raw file has changed since it was ingested: restore it")
 
 
 def _is_scalar(kind: pa.DataType) -> bool:

@@ -79,7 +79,8 @@ class Warc(Source):
                 continue
             if len(body) > self.params.max_bytes:
                 return Fault(frame.offset, "TooLarge", f"body of more than {self.params.max_bytes:,} bytes")
-            if mode == DECODING[0] or _is_plain(body):
+            # fastwarc gives nothing, and raises nothing, for a coded body that breaks in its head.
+            if (body and mode == DECODING[0]) or _is_plain(body) or (not body and mode == DECODING[-1]):
                 return body
         return Fault(frame.offset, "BadCoding", f"body of a record of {len(frame.data):,} bytes cannot be decoded")
 

@@ -22,6 +22,7 @@ MAX_BREAKS = 100  # damaged places in a row after which the rest is given up: ea
 MAX_LENGTH_DIGITS = 18
 GZIP = b"\x1f\x8b\x08"
 RECORD = b"WARC/"
+ENDS = b"\r\n\r\n"
 DAMAGE = ("BadGzip", "NotARecord")
 
 
@@ -293,9 +294,10 @@ def _ends_badly(source: Plain, block: bytes, length: int) -> tuple[str, str] | N
     """What is wrong with the end of a record: two line ends follow the block, though writers differ in them."""
     if len(block) < length:
         return "Truncated", f"the block has {len(block):,} of {length:,} bytes"
-    tail = source.read(4)
+    tail = source.read(len(ENDS + RECORD))
     rest = tail.lstrip(b"\r\n")
-    source.unread(rest)
-    if rest and rest == tail and not RECORD.startswith(tail):
+    if rest and not tail.startswith(ENDS) and not rest.startswith(RECORD):
+        source.unread(tail)
         return "BadLength", f"the block does not end after its {length:,} bytes"
+    source.unread(rest)
     return None

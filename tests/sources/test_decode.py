@@ -1,12 +1,14 @@
 """Bytes to text: the right charset by mark, validity, declaration and detection; never an exception."""
 
 import codecs
+import tarfile
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataplane.sources.decode import decode
+from dataplane.sources.decode import decode, python_name
 
 CHINESE = "春江水暖鸭先知，竹外桃花三两枝。" * 8
 JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。" * 5
@@ -68,14 +70,73 @@ def test_a_page_declares_its_own_charset() -> None:
     assert (found.text, found.how) == (page, "meta")
 
 
-def test_undecodable_bytes_are_counted() -> None:
-    found = decode(b"plain text with \xff\xff two bad bytes", None, "utf-8")
-    assert found.text.startswith("plain text with ")
+@pytest.mark.parametrize(
+    ("payload", "text", "replaced"),
+    [
+        (CHINESE.encode()[:-1], CHINESE[:-1] + "\ufffd", 1),
+        (CHINESE.encode()[1:], "\ufffd\ufffd" + CHINESE[1:], 2),
+        (CHINESE.encode() + b"\xe9 x", CHINESE + "\ufffd x", 1),
+        (FRENCH.encode() + b"\xe9 x", FRENCH + "\ufffd x", 1),
+    ],
+)
+@pytest.mark.parametrize("label", [None, "utf-8", "gbk", "windows-1252"])
+def test_utf8_with_a_stray_byte_or_a_cut_end_is_no_mojibake(payload: bytes, text: str, replaced: int, label: str | None) -> None:
+    found = decode(payload, "text/plain", label)
+    assert (found.text, found.charset, found.replaced) == (text, "utf-8", replaced)
 
 
-def test_mars_in_many_languages_and_encodings(shared_data) -> None:
-    folder = shared_data / "encoding" / "wikipedia_mars"
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    if not files:
-        pytest.skip("no files")
-    assert all(decode(path.read_bytes(), "text/html", None).text for path in files)
+@pytest.mark.parametrize("declared", [None, "utf-16", "utf-16-be", "utf-32"])
+def test_a_page_of_single_bytes_is_not_read_as_utf_16_whatever_it_says(declared: str | None) -> None:
+    page = f"<meta charset=utf-16><p>{FRENCH}</p>".encode("cp1252")
+    for payload in (page, page + b" "):
+        assert decode(payload, "text/html", declared).text[:22] == "<meta charset=utf-16><"
+
+
+def test_utf_16_without_a_mark_is_read_as_declared() -> None:
+    text = CHINESE + "\n" + FRENCH
+    assert decode(text.encode("utf-16-le"), "text/plain", "utf-16le").text == text
+
+
+@pytest.mark.parametrize(("encoding", "label"), [("iso2022_jp", "iso-2022-jp"), ("hz", "hz-gb-2312")])
+@pytest.mark.parametrize("declared", [True, False])
+def test_charsets_of_seven_bits_are_seen_although_they_are_valid_utf8(encoding: str, label: str, declared: bool) -> None:
+    text = JAPANESE if encoding == "iso2022_jp" else CHINESE
+    assert decode(text.encode(encoding), "text/plain", label if declared else None).text == text
+
+
+def test_what_only_looks_like_an_escape_is_utf8() -> None:
+    text = "a home ~{ dir ~} and \x1b[0m code $(x)"
+    found = decode(text.encode(), "text/plain", None)
+    assert (found.text, found.how) == (text, "utf8")
+
+
+@pytest.mark.parametrize("label", ["rot13", "utf-7", "idna", "punycode", "x" * 10_000, "\0", "é", "", None])
+def test_what_is_no_charset_of_documents_has_no_name(label: str | None) -> None:
+    assert python_name(label) is None
+
+
+def test_mars_is_read_from_every_unicode_encoding_as_from_utf8(shared_data: Path) -> None:
+    """The article in 18 languages: UTF-8 against UTF-16, Latin-1 against its own conversion to UTF-8."""
+    with tarfile.open(shared_data / "encoding/wikipedia_mars/wikipedia_mars.tar.xz") as archive:
+        members = {member.name.rpartition("/")[2]: archive.extractfile(member) for member in archive if member.isfile()}
+        texts = {name: decode(file.read(), "text/plain", None).text for name, file in members.items() if file}
+    languages = sorted(name.partition(".")[0] for name in texts if name.endswith(".utf16.txt"))
+    assert len(languages) == 18
+    assert [name for name in languages if texts[f"{name}.utf16.txt"].strip() != texts[f"{name}.utf8.txt"].strip()] == []
+    assert [name for name in ("german", "portuguese") if texts[f"{name}.latin1.txt"] != texts[f"{name}.utflatin8.txt"]] == []
+
+
+@pytest.mark.parametrize(
+    ("language", "encoding"),
+    [
+        ("chinese", "gb18030"), ("japanese", "cp932"), ("japanese", "euc_jp"), ("korean", "cp949"), ("russian", "koi8-r"),
+        ("greek", "cp1253"), ("arabic", "cp1256"), ("thai", "cp874"), ("french", "cp1252"), ("vietnamese", "cp1258"),
+    ],
+)  # fmt: skip
+def test_mars_in_the_charsets_of_its_languages_is_read_as_declared(shared_data: Path, language: str, encoding: str) -> None:
+    with tarfile.open(shared_data / "encoding/wikipedia_mars/wikipedia_mars.tar.xz") as archive:
+        file = archive.extractfile(f"wikipedia_mars/{language}.utf8.txt")
+        payload = (file.read() if file else b"").decode("utf-8-sig").encode(encoding, "ignore")
+    assert len(payload) > 10_000
+    found = decode(payload, "text/plain", encoding)
+    assert (found.text, found.how) == (payload.decode(encoding), "declared")

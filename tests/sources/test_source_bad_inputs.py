@@ -1,7 +1,11 @@
 """Bad input is a quarantine row or a message with its fix; the other files are read all the same."""
 
 import gzip
+import hashlib
+import io
 import json
+import os
+import tarfile
 import time
 import zipfile
 from pathlib import Path
@@ -94,6 +98,44 @@ def test_a_line_of_50_mb_is_read_and_one_over_the_limit_is_put_aside(tmp_path: P
 def test_a_decompression_bomb_is_stopped(tmp_path: Path) -> None:
     payloads, errors = outcome(tmp_path, "m.txt.zst", zstandard.compress(b"0" * (200 << 20)))
     assert (payloads, errors) == ([], ["SourceError"])
+
+
+def test_a_bomb_split_over_members_is_stopped_too(tmp_path: Path) -> None:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w") as archive:
+        for i in range(4):
+            archive.writestr(f"{i}.txt.zst", zstandard.compress(b"0" * (30 << 20)))
+    payloads, errors = outcome(tmp_path, "m.zip", sink.getvalue())
+    assert len(payloads) < 4
+    assert errors
+    assert set(errors) == {"SourceError"}
+
+
+def test_records_before_the_cut_of_a_truncated_zstd_are_kept(tmp_path: Path) -> None:
+    rows = [f"{i} {hashlib.sha256(str(i).encode()).hexdigest() * 4}" for i in range(5000)]
+    whole = zstandard.compress("".join(json.dumps({"text": row}) + "\n" for row in rows).encode())
+    payloads, errors = outcome(tmp_path, "m.jsonl.zst", whole[: len(whole) * 2 // 3])
+    assert 100 < len(payloads) < 5000
+    assert [payload.decode() for payload in payloads] == rows[: len(payloads)]
+    assert errors == ["EOFError"]
+
+
+def test_the_second_of_two_members_of_one_name_is_put_aside(tmp_path: Path) -> None:
+    sink = io.BytesIO()
+    with tarfile.open(fileobj=sink, mode="w") as archive:
+        for data in (b"first", b"second"):
+            info = tarfile.TarInfo("a.txt")
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    assert outcome(tmp_path, "m.tar", sink.getvalue()) == ([b"first"], ["DoubledMember"])
+
+
+def test_a_file_whose_name_is_not_utf8_is_put_aside(tmp_path: Path) -> None:
+    try:
+        payloads, errors = outcome(tmp_path, os.fsdecode(b"m\xff.txt"), b"text")
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    assert (payloads, errors) == ([], ["BadName"])
 
 
 def test_lone_surrogates_become_replacement_characters(tmp_path: Path) -> None:
