@@ -13,7 +13,7 @@ from pydantic import Field
 from dataplane.errors import ModelMissing
 from dataplane.kernels.ngram_lm import FILE, FOLDER, Model
 from dataplane.operator import Filter
-from dataplane.params import Params
+from dataplane.params import Params as BaseParams
 
 _BITS_IN_A_DIGIT = float(np.log2(10))
 
@@ -32,7 +32,7 @@ class Perplexity(Filter):
     version = "1"
     writes: ClassVar[Mapping[str, pa.DataType]] = {"value": pa.float64(), "bits_per_char": pa.float64()}
 
-    class Params(Params):
+    class Params(BaseParams):
         model: str = Field(
             f"{FOLDER}/{FILE}", min_length=1, description="File of the model, relative to the project; `train_lm` writes it."
         )

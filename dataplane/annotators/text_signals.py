@@ -11,7 +11,7 @@ from pydantic import Field
 
 from dataplane.kernels.text_signals import COUNTS, F64, SIGNALS, measure
 from dataplane.operator import Annotator
-from dataplane.params import Params
+from dataplane.params import Params as BaseParams
 
 
 class TextSignals(Annotator):
@@ -29,7 +29,7 @@ class TextSignals(Annotator):
     reads: ClassVar[Mapping[str, pa.DataType]] = {"text": pa.large_string()}
     writes: ClassVar[Mapping[str, pa.DataType]] = {name: pa.int64() if name in COUNTS else pa.float64() for name in SIGNALS}
 
-    class Params(Params):
+    class Params(BaseParams):
         words: Literal["reference", "paper"] = Field(
             "reference",
             description="reference: words are runs of word characters and runs of punctuation, near what datatrove counts; "
