@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from multiprocessing.connection import Connection
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dataplane import schema
 from dataplane.contract import check_annotation, check_class, check_rewrite
@@ -26,21 +28,33 @@ from dataplane.deciding import Decider, Rule
 from dataplane.errors import ContractError, TerraplaneError
 from dataplane.operator import Annotator, Filter, Operator, Rewrite, Transform
 
-MAX_SECONDS_HOSTILE = 20.0  # for all hostile texts together, some of them 1 MB
-MAX_SECONDS_SPAWN = 120.0
+MAX_SECONDS_TEXT = 20.0  # for one hostile text, some of which are 1 MB
+MAX_SECONDS_ALL = 60.0  # for all of them in one batch
+MAX_SECONDS_START = 120.0  # for a new process: imports, compilation, models, and the examples
+MAX_SHOWN_CHARS = 60
+MAX_NAMED_CHARS = 20
+STOP_SECONDS = 5.0
 
+# Surrogates are not here: Arrow's text is UTF-8, which cannot hold them.
 HOSTILE = (
     "",
     " ",
     "\n\n\n\n",
+    "\t \u3000\u00a0\u2003 \r\n",
     "\0\0\0",
+    "before\0after",
     "a",
-    "�" * 50,
+    "\ufeffa\ufeff",
+    "\ufffd" * 50,
+    "\u0301",
     "e" + "\u0301" * 2_000,
     "\u202e\u2066abc\u2069\u202c",
     "👨‍👩‍👧‍👦" * 100,
+    "🏴\U000e0067\U000e0062\U000e007f\ufe0f\u200d",
+    "\U0010ffff\ue000\ufdd0",
     "العربية 中文 русский हिन्दी ไทย 日本語 mixed",
     "٣٫١٤ １２３ ⅷ ²",
+    "İıſßŉǰΐﬃ",
     "{{{{[[[[<<<<((((" * 200,
     "<div>" * 500,
     "a@" * 500,
@@ -48,6 +62,7 @@ HOSTILE = (
     "x" * 1_000_000,
     "1 " * 200_000,
     "中" * 300_000,
+    "a\n" * 100_000,
     "\\x00\\u0000' OR 1=1; --",
     "\r\n\u2028\u2029\x85",
 )
@@ -68,49 +83,64 @@ class Example:
     columns: Mapping[str, Any] = field(default_factory=dict)
 
 
-def conformance(cls: type[Operator], *, examples: Sequence[Example | str], params: Mapping[str, Any] | None = None) -> None:
+def conformance(
+    cls: type[Operator], *, examples: Sequence[Example | str | tuple[str, set[str]]], params: Mapping[str, Any] | None = None
+) -> None:
     """Holds an operator against the whole contract.
 
     Args:
-        cls: The operator's class.
-        examples: Documents; together they reach every reason of a filter.
+        cls: The operator's class, at the top level of a module.
+        examples: Documents, or (text, reasons); a text alone is one that stays. Together they reach every reason of a filter.
         params: Params to run with; defaults where left out.
 
     Raises:
         ContractError: Every fault found, by the name of its check.
     """
     check_class(cls)
-    given = [example if isinstance(example, Example) else Example(example) for example in examples]
+    given = [_example(example) for example in examples]
+    if not given:
+        raise ContractError("no example was given", where=f"operator {cls.name!r}", fix="pass examples=[...] to conformance")
     operator = cls(params)
     operator.open()
     try:
-        faults = [fault for check in _CHECKS for fault in _run(check, operator, given, params)]
+        faults = [fault for check in _CHECKS for fault in _run(check, operator, given)]
     finally:
         operator.close()
     if faults:
         raise ContractError("; ".join(faults), where=f"operator {cls.name!r}", fix=f"mend {cls.__module__}.{cls.__qualname__}")
 
 
-Check = Callable[[Operator, list[Example], Mapping[str, Any] | None], list[str]]
+def _example(example: Example | str | tuple[str, set[str]]) -> Example:
+    if isinstance(example, Example):
+        return example
+    return Example(example) if isinstance(example, str) else Example(*example)
 
 
-def _run(check: Check, operator: Operator, examples: list[Example], params: Mapping[str, Any] | None) -> list[str]:
+Check = Callable[[Operator, list[Example]], list[str]]
+
+
+def _run(check: Check, operator: Operator, examples: list[Example]) -> list[str]:
     title = (check.__doc__ or "").rstrip(".")
     try:
-        return [f"{title}: {fault}" for fault in check(operator, examples, params)]
+        return [f"{title}: {fault}" for fault in check(operator, examples)]
     # An operator under test may raise anything; what it raised is the finding.
     except Exception as error:  # noqa: BLE001
-        return [f"{title}: {type(error).__name__}: {error}"]
+        return [f"{title}: {_said(error)}"]
+
+
+def _said(error: Exception) -> str:
+    return error.message if isinstance(error, TerraplaneError) else f"{type(error).__name__}: {error}"
 
 
 def batch_of(operator: Operator, examples: Sequence[Example]) -> pa.RecordBatch:
     """The examples as the operator is given them: exactly the columns of `reads`."""
-    columns: dict[str, pa.Array] = {}
-    for name, kind in operator.reads.items():
-        defaults = {"text": [e.text for e in examples], "doc_id": [f"{i:032x}" for i in range(len(examples))]}
-        values: list[Any] = defaults.get(name) or [e.columns.get(name) for e in examples]
-        columns[name] = pa.array(values, kind)
-    return pa.record_batch(columns) if columns else pa.record_batch({"doc_id": pa.array([], pa.string())})
+    made = {"text": [e.text for e in examples], "doc_id": [f"{i:032x}" for i in range(len(examples))]}
+    always = {"kind": "web", "source": "test"}
+    columns = {
+        name: pa.array(made[name] if name in made else [e.columns.get(name, always.get(name)) for e in examples], kind)
+        for name, kind in operator.reads.items()
+    }
+    return pa.record_batch(columns)
 
 
 def apply(operator: Operator, batch: pa.RecordBatch) -> dict[str, pa.Array]:
@@ -123,23 +153,33 @@ def apply(operator: Operator, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         raise ContractError(f"{operator.name!r} is neither an Annotator nor a Transform")
     rewrite: Rewrite = operator.transform(batch)
     check_rewrite(operator, batch, rewrite)
+    _check_counted(batch, rewrite)
     edits = {f"edits.{kind}": counts.cast(pa.int64()) for kind, counts in rewrite.edits.items()}
     return {**rewrite.signals, "text": rewrite.text, **edits}
 
 
-def _shape(operator: Operator, examples: list[Example], params: Mapping[str, Any] | None) -> list[str]:
+def _check_counted(batch: pa.RecordBatch, rewrite: Rewrite) -> None:
+    changed = pc.fill_null(pc.not_equal(batch.column("text"), rewrite.text), False).to_numpy(zero_copy_only=False)
+    counted = np.zeros(len(batch), np.bool_)
+    for counts in rewrite.edits.values():
+        counted |= counts.to_numpy(zero_copy_only=False) > 0
+    for row in np.flatnonzero(changed & ~counted)[:1]:
+        raise ContractError(f"the text {_short(batch.column('text')[int(row)].as_py())} was changed, but no edit was counted")
+
+
+def _shape(operator: Operator, examples: list[Example]) -> list[str]:
     """schema and length."""
     apply(operator, batch_of(operator, examples))
     return []
 
 
-def _empty(operator: Operator, examples: list[Example], params: Mapping[str, Any] | None) -> list[str]:
+def _empty(operator: Operator, examples: list[Example]) -> list[str]:
     """empty batch."""
-    got = apply(operator, batch_of(operator, examples).slice(0, 0))
-    return [f"{name} has {len(array)} values" for name, array in got.items() if len(array)]
+    apply(operator, batch_of(operator, examples).slice(0, 0))
+    return []
 
 
-def _untouched(operator: Operator, examples: list[Example], params: Mapping[str, Any] | None) -> list[str]:
+def _untouched(operator: Operator, examples: list[Example]) -> list[str]:
     """input untouched."""
     batch = batch_of(operator, examples)
     before = batch.to_pylist()
@@ -147,72 +187,103 @@ def _untouched(operator: Operator, examples: list[Example], params: Mapping[str,
     return [] if batch.to_pylist() == before else ["the batch was changed in place"]
 
 
-def _repeatable(operator: Operator, examples: list[Example], params: Mapping[str, Any] | None) -> list[str]:
+def _repeatable(operator: Operator, examples: list[Example]) -> list[str]:
     """same result twice."""
     batch = batch_of(operator, examples)
-    return _differences(apply(operator, batch), apply(operator, batch), np.arange(len(batch)))
+    return _differences(apply(operator, batch), apply(operator, batch))
 
 
-def _split(operator: Operator, examples: list[Example], params: Mapping[str, Any] | None) -> list[str]:
+def _split(operator: Operator, examples: list[Example]) -> list[str]:
     """same result however the batch is split."""
     batch = batch_of(operator, examples)
-    whole = apply(operator, batch)
-    singles = [apply(operator, batch.slice(i, 1)) for i in range(len(batch))]
-    joined = {name: pa.concat_arrays([single[name] for single in singles]) for name in whole}
-    return _differences(whole, joined, np.arange(len(batch)))
+    return _differences(apply(operator, batch), _joined([apply(operator, batch.slice(i, 1)) for i in range(len(batch))]))
 
 
-def _permuted(operator: Operator, examples: list[Example], params: Mapping[str, Any] | None) -> list[str]:
+def _permuted(operator: Operator, examples: list[Example]) -> list[str]:
     """same result in any order."""
     batch = batch_of(operator, examples)
-    order = np.random.default_rng(0).permutation(len(batch))
-    return _differences(apply(operator, batch), apply(operator, batch.take(pa.array(order))), order)
+    orders = [np.arange(len(batch))[::-1], np.random.default_rng(0).permutation(len(batch))]
+    expected = apply(operator, batch)
+    for order in map(pa.array, orders):
+        moved = {name: array.take(order) for name, array in expected.items()}
+        if faults := _differences(moved, apply(operator, batch.take(order))):
+            return faults
+    return []
 
 
-def _differences(expected: Mapping[str, pa.Array], got: Mapping[str, pa.Array], order: np.ndarray[Any, Any]) -> list[str]:
-    return [f"{name} differs" for name, array in expected.items() if array.take(pa.array(order)).to_pylist() != got[name].to_pylist()]
+def _joined(parts: Sequence[Mapping[str, pa.Array]]) -> dict[str, pa.Array]:
+    return {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
 
 
-def _hostile(operator: Operator, examples: list[Example], params: Mapping[str, Any] | None) -> list[str]:
-    """hostile text."""
-    columns = examples[0].columns if examples else {}
-    started = time.process_time()
-    apply(operator, batch_of(operator, [Example(text, columns=columns) for text in HOSTILE]))
-    seconds = time.process_time() - started
-    return [f"took {seconds:.0f} s, at most {MAX_SECONDS_HOSTILE:.0f}"] if seconds > MAX_SECONDS_HOSTILE else []
+def _differences(expected: Mapping[str, pa.Array], got: Mapping[str, pa.Array]) -> list[str]:
+    """The first row in which each array differs. Values are compared as they are written: NaN is equal to NaN."""
+    if expected.keys() != got.keys():
+        return [f"{sorted(expected)} became {sorted(got)}"]
+    faults = []
+    for name, array in expected.items():
+        if array.equals(got[name]):
+            continue
+        pairs = zip(array.to_pylist(), got[name].to_pylist(), strict=True)
+        wrong = next(((i, a, b) for i, (a, b) in enumerate(pairs) if repr(a) != repr(b)), None)
+        if wrong:
+            faults.append(f"{name} of row {wrong[0]} was {_short(wrong[1])}, then {_short(wrong[2])}")
+    return faults
 
 
-def _identity(operator: Operator, examples: list[Example], params: Mapping[str, Any] | None) -> list[str]:
+def _short(value: object) -> str:
+    # Cut before it is written out: repr of a text of 1 MB is slow to read.
+    text = repr(value[:MAX_SHOWN_CHARS] if isinstance(value, str) else value)
+    cut = len(text) > MAX_SHOWN_CHARS + 2 or (isinstance(value, str) and len(value) > MAX_SHOWN_CHARS)
+    return f"{text[:MAX_SHOWN_CHARS]}..." if cut else text
+
+
+def _named(text: str) -> str:
+    """A hostile text in ASCII, since its marks and reorderings would garble the message."""
+    return ascii(text) if len(text) <= MAX_NAMED_CHARS else f"{text[:MAX_NAMED_CHARS]!a}... ({len(text):,} characters)"
+
+
+def _identity(operator: Operator, examples: list[Example]) -> list[str]:
     """identity."""
-    again = type(operator)(operator.params.model_dump())
-    return [] if again.op_id == operator.op_id else ["equal params give another op_id"]
+    values = operator.params.model_dump()
+    faults = [] if type(operator)(values).op_id == operator.op_id else ["equal params give another op_id"]
+    for name in operator.Params.model_fields:
+        for other in _others(operator, name, values):
+            # A param can name a file, and another name leads to none.
+            with suppress(TerraplaneError, OSError):
+                if type(operator)(values | {name: other}).op_id == operator.op_id:
+                    faults.append(f"{name}={values[name]!r} and {name}={other!r} give the same op_id")
+                break
+    return faults
 
 
-def _spawned(operator: Operator, examples: list[Example], params: Mapping[str, Any] | None) -> list[str]:
-    """works in a spawned process."""
-    batch = batch_of(operator, examples)
-    expected = {name: array.to_pylist() for name, array in apply(operator, batch).items()}
-    job = pickle.dumps((type(operator), operator.params.model_dump(), batch))
-    # The job is made of the operator's own class and Arrow data by this very process; nothing foreign is unpickled.
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        got = pool.apply_async(_in_child, (job,)).get(MAX_SECONDS_SPAWN)
-    return [] if got == expected else ["another result than in this process"]
+def _others(operator: Operator, name: str, values: Mapping[str, Any]) -> Iterator[Any]:
+    """Valid values of a param other than the one it has."""
+    now, kind = values[name], operator.Params.model_fields[name].annotation
+    tried: list[Any] = list(get_args(kind)) if get_origin(kind) is Literal else []
+    if isinstance(now, bool):
+        tried = [not now]
+    elif isinstance(now, int | float):
+        tried = [now + 1, now - 1, now / 2, now * 2]
+    elif isinstance(now, str):
+        tried += [f"{now}x", now[:-1]]
+    elif isinstance(now, tuple | list):
+        tried = [now[1:], [*now, *now]]
+    elif now is None:
+        tried = [2, 2.5, "x"]
+    for value in tried:
+        with suppress(TerraplaneError):
+            parsed = operator.Params.parse({**values, name: value}, where="params")
+            if getattr(parsed, name) != now:
+                yield getattr(parsed, name)
 
 
-def _in_child(job: bytes) -> dict[str, list[Any]]:
-    cls, params, batch = pickle.loads(job)  # noqa: S301 - see _spawned
-    operator = cls(params)
-    operator.open()
-    return {name: array.to_pylist() for name, array in apply(operator, batch).items()}
-
-
-def _reasons(operator: Operator, examples: list[Example], params: Mapping[str, Any] | None) -> list[str]:
+def _reasons(operator: Operator, examples: list[Example]) -> list[str]:
     """reasons."""
     if not isinstance(operator, Filter):
         return []
     got = _decide(operator, examples)
     faults = [
-        f"{example.text[:40]!r} is dropped for {sorted(found) or 'nothing'}, expected {sorted(example.reasons) or 'nothing'}"
+        f"{_short(example.text)} is dropped for {sorted(found) or 'nothing'}, expected {sorted(example.reasons) or 'nothing'}"
         for example, found in zip(examples, got, strict=True)
         if found != set(example.reasons)
     ]
@@ -221,20 +292,94 @@ def _reasons(operator: Operator, examples: list[Example], params: Mapping[str, A
 
 
 def _decide(operator: Filter, examples: Sequence[Example]) -> list[set[str]]:
+    """The reasons that drop each example, found as the select stage finds them."""
     batch = batch_of(operator, examples)
     signals = {schema.signal_column(operator.name, name): array for name, array in apply(operator, batch).items()}
+    given = {name: batch.column(name) for name in operator.reads if name not in ("text", "doc_id")}
     ids = pa.array([f"{i:032x}" for i in range(len(examples))])
     kinds = pa.array([example.columns.get("kind", "web") for example in examples], pa.string())
-    full = pa.record_batch({"doc_id": ids, "kind": kinds, **signals})
+    full = pa.record_batch({"doc_id": ids, "kind": kinds, **given, **signals})
     rules = [Rule(operator.name, operator.op_id, reason, predicate) for reason, predicate in operator.rules().items()]
-    try:
-        _, decisions = Decider(rules, full.schema, stage="test", run_id="").decide(full)
-    except TerraplaneError as error:
-        raise ContractError(error.message) from None
+    _, decisions = Decider(rules, full.schema, stage="test", run_id="").decide(full)
     found: list[set[str]] = [set() for _ in examples]
     for row in decisions.to_pylist():
         found[int(row["doc_id"], 16)].add(row["reason"])
     return found
 
 
-_CHECKS: tuple[Check, ...] = (_shape, _empty, _untouched, _repeatable, _split, _permuted, _hostile, _identity, _reasons, _spawned)
+def _spawned(operator: Operator, examples: list[Example]) -> list[str]:
+    """in a spawned process."""
+    batch = batch_of(operator, examples)
+    hostile = batch_of(operator, [Example(text, columns=examples[0].columns) for text in HOSTILE])
+    singles = [hostile.slice(i, 1) for i in range(len(hostile))]
+    try:
+        child = _Child(operator, [batch, *singles, hostile])
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        return [f"the class or its params cannot be sent there; does it stand at the top level of a module? ({error})"]
+    with child:
+        op_id, results = child.receive("the start", MAX_SECONDS_START), child.receive("the examples", MAX_SECONDS_START)
+        faults = [] if op_id == operator.op_id else ["op_id is another there (is it made from a set, or from hash()?)"]
+        faults += _differences(apply(operator, batch), results)
+        alone = [child.receive(f"the hostile text {_named(text)}", MAX_SECONDS_TEXT) for text in HOSTILE]
+        together = child.receive("all hostile texts in one batch", MAX_SECONDS_ALL)
+    return faults + [f"hostile texts alone and in one batch: {fault}" for fault in _differences(_joined(alone), together)]
+
+
+class _Child:
+    """An operator at work in a process of its own, where it can hang or die without harm.
+
+    Args:
+        operator: Made anew there from its class and params.
+        batches: What it is applied to, one after the other; the first answer is its op_id.
+    """
+
+    def __init__(self, operator: Operator, batches: Sequence[pa.RecordBatch]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._answers, sender = context.Pipe(duplex=False)
+        args = (sender, type(operator), operator.params.model_dump(), list(batches))
+        self._process = context.Process(target=_work, args=args, daemon=True)
+        try:
+            self._process.start()
+        finally:
+            sender.close()  # so that the end of the process is the end of the pipe
+
+    def __enter__(self) -> _Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join(STOP_SECONDS)
+        self._answers.close()
+
+    def receive(self, what: str, seconds: float) -> Any:
+        """The next answer.
+
+        Raises:
+            ContractError: It raised, is not there in time, or the process is dead.
+        """
+        if not self._answers.poll(seconds):
+            raise ContractError(f"{what} took more than {seconds:g} s")
+        try:
+            answer, error = self._answers.recv()
+        except EOFError:
+            self._process.join(STOP_SECONDS)
+            raise ContractError(f"{what} ended the process (exit code {self._process.exitcode})") from None
+        if error:
+            raise ContractError(f"{what}: {error}")
+        return answer
+
+
+def _work(answers: Connection, cls: type[Operator], params: Mapping[str, Any], batches: Sequence[pa.RecordBatch]) -> None:
+    """What the process does; an answer is (result, "") or (None, what was raised)."""
+    try:
+        operator = cls(params)
+        operator.open()
+        answers.send((operator.op_id, ""))
+        for batch in batches:
+            answers.send((apply(operator, batch), ""))
+    # As in _run: what it raised is the finding.
+    except Exception as error:  # noqa: BLE001
+        answers.send((None, _said(error)))
+
+
+_CHECKS: tuple[Check, ...] = (_shape, _empty, _untouched, _repeatable, _split, _permuted, _identity, _reasons, _spawned)

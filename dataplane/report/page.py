@@ -24,11 +24,13 @@ from dataplane.report.sections.corpus import mixture, packing, tokens
 from dataplane.report.sections.data import funnel, sources
 from dataplane.report.sections.decisions import edits, quarantine, selection
 from dataplane.report.sections.evaluation import evaluation
+from dataplane.report.sections.runs import runs
 from dataplane.report.sections.training import training
 
 FOLDER, PAGE = "report", "index.html"
 SECTIONS = (
-    funnel, sources, selection, edits, duplicates, contamination, quarantine, mixture, tokens, packing, training, evaluation, appendix,
+    funnel, sources, selection, edits, duplicates, contamination, quarantine, mixture, tokens, packing, training, evaluation, runs,
+    appendix,
 )  # fmt: skip
 SNAPSHOTS = ("raw", "documents", "packed")
 MODELS = ("pretrain", "sft", "dpo")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,9 @@ def _json(path: Path, value: Any) -> None:
 def _lake(root: Path) -> None:
     docs = [{"doc_id": _id(n), "source": HOSTILE, "kind": "web", "text": f"text {n} {HOSTILE}"} for n in range(6)]
     _table(root, "documents", schema.DOCUMENTS, docs)
+    for table, ids in (("selected", (0, 2, 5)), ("deduplicated", (0, 2))):
+        _table(root, table, schema.IDS, [{"doc_id": _id(n)} for n in ids])
+    _table(root, "mixture", schema.MIXTURE, [{"doc_id": _id(2), "epoch": epoch} for epoch in (0, 1)])
     reason = {"stage": "select", "operator": HOSTILE, "reason": HOSTILE, "signals": json.dumps({HOSTILE: 0.25})}
     _table(root, "select_decisions", schema.DECISIONS, [reason | {"doc_id": _id(n)} for n in (4, 1, 3)])
     _table(root, "edits", schema.EDITS, [{"doc_id": _id(2), "operator": HOSTILE, "kind": HOSTILE, "count": 3}])
@@ -111,12 +115,26 @@ def _training(root: Path) -> None:
     (plots / "dpo.csv").write_text("step,loss,margin,accuracy\n1,0.7,0.0,0.5\n2,0.6,0.2,0.75\n", encoding="utf-8")
 
 
+def _runs(root: Path) -> None:
+    """Of clean an old run and a newer one, then a failed one; and one of a stage that the report does not know."""
+    same = {"version": "0.1.0", "rows": {}, "inputs": {}, "outputs": {}, "op_ids": {}, "params": {}}
+    made = [
+        ("clean", "COMPLETE", "01", "old"),
+        ("clean", "COMPLETE", "02", "newest"),
+        ("clean", "FAIL", "03", "failed"),
+        (HOSTILE, "COMPLETE", "01", HOSTILE),
+    ]
+    for i, (stage, status, day, params) in enumerate([*made, ("ingest", "COMPLETE", "09", "late")]):
+        record = same | {"run_id": f"run{i}", "stage": stage, "status": status, "started_at": f"2026-01-{day}", "params_digest": params}
+        _json(root / f"lake/runs/run{i}.json", record)
+
+
 def _metrics(root: Path) -> None:
     _json(root / "metrics/ingest.json", {
         "rows": {"in": 10, "kept": 8, "dropped": 0, "quarantined": 2},
         "sources": {HOSTILE: {"kind": HOSTILE, "formats": [HOSTILE], "records": 8, "bytes": 12_345}},
     })  # fmt: skip
-    _json(root / "metrics/select.json", {"rows": {"in": 8, "kept": 5, "dropped": 3, "quarantined": 0}, "dropped_by_source": {HOSTILE: 3}})
+    _json(root / "metrics/select.json", {"rows": {"in": 8, "kept": 5, "dropped": 3, "quarantined": 0}})
     group = {"documents": 1_234_567, "available": 9, "asked": 0.5, "achieved": 0.25, "epochs": 2.0, "short": True}
     _json(root / "metrics/mix.json", {"plan": {"by": "kind", "unit": "bytes", "groups": {HOSTILE: group}}, "held_out": 1})
     _json(root / "metrics/tokenize.json", {"by_kind": {HOSTILE: {"tokens": 9, "documents": 1, "bytes_per_token": 3.0}}})
@@ -129,6 +147,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _lake(root)
     _metrics(root)
     _training(root)
+    _runs(root)
     return root
 
 
@@ -166,7 +185,7 @@ def test_contents_link_to_the_sections_in_order_and_nowhere_else(html: str) -> N
     page = _Page(html)
     assert page.ids == [
         "funnel", "sources", "dropped", "edits", "duplicates", "contamination", "quarantine", "mixture", "tokens", "packing", "training",
-        "evaluation", "ask",
+        "evaluation", "runs", "ask",
     ]  # fmt: skip
     assert page.links[: len(SECTIONS)] == [f"#{name}" for name in page.ids]
     assert set(page.links) == {f"#{name}" for name in page.ids}
@@ -179,8 +198,28 @@ def test_samples_are_those_with_the_smallest_ids(html: str) -> None:
 
 
 def test_numbers_of_every_stage_are_shown(html: str) -> None:
-    for expected in ("1,234,567", "12.3\u202fkB", "37.5\u202f%", "0.812", "2.062", "3.250", "0.625", "3.00"):
+    for expected in ("1,234,567", "12.3\u202fkB", "0.812", "2.062", "3.250", "0.625", "3.00"):
         assert expected in html
+
+
+def _cells(html: str, section: str) -> list[list[str]]:
+    """Texts of the first table's cells, by row."""
+    table = html.split(f'<section id="{section}">')[1].split("</table>")[0]
+    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in table.split("<tr>")[1:]]
+    return [[re.sub(r"<[^>]+>", "", cell) for cell in row] for row in rows]
+
+
+def test_documents_are_counted_by_source_after_each_stage_that_has_run(html: str) -> None:
+    heads, row = _cells(html, "sources")
+    assert heads == ["Source", "Kind", "Formats", "Size", "Records", "After clean", "After select", "After dedup", "After mix", "Left"]
+    assert row[3:] == ["12.3\u202fkB", "8", "6", "3", "2", "1", "12.5\u202f%"]
+    assert "Not run yet: decontaminate." in html
+
+
+def test_runs_are_the_last_complete_ones_in_the_order_of_the_pipeline(html: str) -> None:
+    rows = _cells(html, "runs")
+    assert rows[:3] == [["Stage", "Version", "Params digest"], ["ingest", "0.1.0", "late"], ["clean", "0.1.0", "newest"]]
+    assert [row[0][:8] for row in rows[3:]] == ["&lt;scri"]
 
 
 def test_how_fast_the_machine_was_is_not_shown(html: str) -> None:
@@ -189,6 +228,7 @@ def test_how_fast_the_machine_was_is_not_shown(html: str) -> None:
 
 def test_commands_carry_ids_of_the_project(html: str) -> None:
     assert _Page(html).code == [
+        'dataplane sql "SELECT stage, status, started_at, seconds FROM runs ORDER BY started_at"',
         'dataplane sql "SELECT reason, count(*) FROM decisions GROUP BY 1 ORDER BY 2 DESC"',
         f"dataplane why {_id(3)}",
         "trainplane trace --run latest --step 2",

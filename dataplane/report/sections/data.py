@@ -9,6 +9,8 @@ from dataplane.report.project import Project
 
 # Stages that account for rows, in the order in which they run.
 FUNNEL = ("ingest", "clean", "select", "dedup", "decontaminate", "mix", "tokenize", "pack")
+# Stage -> the table that says which documents are left after it.
+LEFT = (("clean", "documents"), ("select", "selected"), ("dedup", "deduplicated"), ("decontaminate", "decontaminated"), ("mix", "mixture"))
 
 
 def funnel(project: Project) -> Section:
@@ -32,24 +34,33 @@ def _funnel_row(stage: str, counts: dict[str, int], largest: int) -> list[Any]:
 
 
 def sources(project: Project) -> Section:
-    """What was ingested, by source."""
-    section = Section("sources", "Sources", "What was read, in which formats, and how many of its records the selection dropped.")
+    """What was ingested, and how many of its documents were left after each stage, by source."""
+    section = Section(
+        "sources", "Sources", "What was read, in which formats, and how many documents of each source were left after each stage."
+    )
     found: dict[str, dict[str, Any]] = project.metrics("ingest").get("sources") or {}
     if not found:
         return section
-    dropped = project.metrics("select").get("dropped_by_source")
+    left = {stage: _by_source(project, table) for stage, table in LEFT if project.has("documents", table)}
     columns = [
-        Column("Source", "code"), Column("Kind"), Column("Formats"), Column("Records", "int"), Column("Size", "bytes"),
-        Column("Dropped by select", "int"), Column("of its records", "share"),
+        Column("Source", "code"), Column("Kind"), Column("Formats"), Column("Size", "bytes"), Column("Records", "int"),
+        *(Column(f"After {stage}", "int") for stage in left), *([Column("Left", "share")] if left else []),
     ]  # fmt: skip
-    section.blocks.append(Table(columns, [_source_row(name, values, dropped) for name, values in sorted(found.items())]))
-    if dropped is None:
-        section.blocks.append(Note(f"Selection: {NOT_RUN.lower()}"))
+    rows = [_source_row(name, values, [counts.get(name, 0) for counts in left.values()]) for name, values in sorted(found.items())]
+    section.blocks.append(Table(columns, rows))
+    absent = [stage for stage, _ in LEFT if stage not in left]
+    if absent:
+        section.blocks.append(Note(f"{NOT_RUN.removesuffix('.')}: {', '.join(absent)}."))
     return section
 
 
-def _source_row(name: str, values: dict[str, Any], dropped: dict[str, int] | None) -> list[Any]:
+def _by_source(project: Project, table: str) -> dict[str, int]:
+    """Distinct documents of a table of ids, by source."""
+    query = f'SELECT source, count(*) AS n FROM documents WHERE doc_id IN (SELECT doc_id FROM "{table}") GROUP BY source'
+    return {row["source"]: row["n"] for row in project.ask(query)}
+
+
+def _source_row(name: str, values: dict[str, Any], left: list[int]) -> list[Any]:
     records = values.get("records", 0)
-    lost = None if dropped is None else dropped.get(name, 0)
-    part = lost / records if lost is not None and records else None
-    return [name, values.get("kind"), ", ".join(values.get("formats") or []), records, values.get("bytes"), lost, part]
+    share = [left[-1] / records if records else None] if left else []
+    return [name, values.get("kind"), ", ".join(values.get("formats") or []), values.get("bytes"), records, *left, *share]

@@ -28,7 +28,13 @@ def _pretraining(project: Project) -> list[Block]:
     rows, metrics = project.plot("pretrain"), project.metrics("pretrain")
     held_out = _held_out(metrics) or _points(rows, "held_out_loss")
     series = [Series("training", _points(rows, "loss")), Series("held out", held_out, dots=True)]
-    charts = _charts([(series, LOSS, "Pretraining loss"), ([Series("", _points(rows, "learning_rate"))], "learning rate", "Learning rate")])
+    charts = _charts(
+        [
+            (series, LOSS, "Pretraining loss"),
+            ([Series("", _points(rows, "learning_rate"))], "learning rate", "Learning rate"),
+            ([Series("", _points(rows, "grad_norm"))], "gradient norm", "Norm of the gradient before clipping"),
+        ]
+    )
     return [*_pretraining_text(metrics), *charts] if charts else []
 
 

@@ -1,0 +1,64 @@
+"""Every operator that this distribution registers passes the kit that plugin authors are given."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from dataplane.contract import check_class
+from dataplane.corpus.ngram_lm import TrainLmParams, train
+from dataplane.errors import ModelMissing
+from dataplane.registry import entries, operator_class
+from dataplane.testing import Example, conformance
+
+OWN = "terraplane"
+ENGLISH = "The quick brown fox jumps over the lazy dog, and then it goes home to sleep for the rest of the day."
+CHINESE = "今天天气很好，我们一起去公园散步，看到了许多美丽的花。"
+HTML, WIKI = {"mime": "text/html"}, {"mime": "text/x-wiki"}
+PAGE = f"<html><head><title>T</title></head><body><nav>menu</nav><p>{ENGLISH}</p><p>{CHINESE}</p></body></html>"
+
+EXAMPLES: dict[str, list[Example]] = {
+    "encoding_repair": [Example("schÃ¶n"), Example("a\r\nb\x00c"), Example("e\u0301 \u200b"), Example(CHINESE), Example("")],
+    "html_text": [Example(PAGE, columns=HTML), Example("<p>no page</p>", columns={"mime": "text/plain"}), Example(PAGE)],
+    "language": [
+        Example(ENGLISH), Example(CHINESE, {"other_language"}), Example("1234", {"low_confidence", "other_language"}),
+    ],
+    "perplexity": [Example(ENGLISH), Example("zqx jkv wpy qqq xzv kjq", {"too_surprising"}), Example("")],
+    "scrub_pii": [Example("write to ann@example.com"), Example("手机13812345678，谢谢"), Example(ENGLISH)],
+    "text_signals": [Example(ENGLISH), Example(CHINESE), Example("- a\n- b\n- a\n"), Example("")],
+    "toxicity": [Example(ENGLISH), Example(CHINESE), Example("shit fuck shit", {"too_toxic"})],
+    "wikitext": [Example("'''A''' [[b|c]] {{d}}", columns=WIKI), Example("'''no''' page", columns={"mime": None})],
+}  # fmt: skip
+PARAMS = {"language": {"keep": ["en"]}, "perplexity": {"max_perplexity": 20.0}}
+
+
+def registered() -> list[str]:
+    return [name for name, point in entries("dataplane.operators").items() if point.dist and point.dist.name == OWN]
+
+
+def test_every_registered_operator_has_examples_here() -> None:
+    assert registered() == sorted(EXAMPLES)
+
+
+@pytest.mark.parametrize("name", registered())
+def test_a_registered_class_is_sound(name: str) -> None:
+    check_class(operator_class(name))
+
+
+@pytest.fixture
+def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project whose n-gram model knows the English example."""
+    monkeypatch.chdir(tmp_path)
+    batch = pa.record_batch({"source": ["good"] * 3, "text": pa.array([ENGLISH] * 3, pa.large_string())})
+    path = Path("models/ngram_lm/model.npz")
+    train([batch], TrainLmParams.parse(None, where="train_lm")).save(path)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("trained")
+@pytest.mark.parametrize("name", registered())
+def test_a_registered_operator_conforms(name: str) -> None:
+    try:
+        conformance(operator_class(name), examples=EXAMPLES[name], params=PARAMS.get(name))
+    except ModelMissing as missing:
+        pytest.skip(missing.render())
