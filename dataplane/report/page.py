@@ -92,7 +92,7 @@ def _snapshots(project: Project) -> list[dict[str, Any]]:
 def _models(project: Project) -> list[dict[str, Any]]:
     found = [(stage, project.json(f"models/{stage}/run.json")) for stage in MODELS]
     runs = [(stage, run if isinstance(run, dict) else {}) for stage, run in found]
-    return [{"stage": stage, "digest": run.get("digest"), "step": run.get("step")} for stage, run in runs]
+    return [{"stage": stage, "digest": run.get("digest"), "step": run.get("step", run.get("steps"))} for stage, run in runs]
 
 
 def _versions() -> list[tuple[str, str]]:
