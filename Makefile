@@ -2,7 +2,9 @@
 # make test   set up, run the tests
 # Both start from a bare checkout with Python 3.11 or 3.12. PYTHON=python3.12 chooses another interpreter.
 
-PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
+# The first interpreter that runs and is of a tested version.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3; do \
+  $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -12,7 +14,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 # torch first: deepspeed is built from source against it. DS_BUILD_OPS=0 compiles no kernels; DeepSpeed makes those it uses.
 $(VENV)/installed: pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' || \
+	@test -n "$(PYTHON)" || \
 	  { echo "Terraplane needs Python 3.11 or 3.12: make PYTHON=python3.12 ..." >&2; exit 3; }
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --quiet --upgrade pip "setuptools>=77" wheel ninja
