@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 ORDER = [
     "errors", "schema", "params", "settings", "models", "operator", "source", "registry", "kernels", "lake", "snapshot", "lockfile",
     "contract", "ruleset", "deciding", "engine", "sources", "annotators", "transforms", "rules", "pipeline", "corpus", "lineage", "report",
-    "sample", "stages", "testing", "checks", "template", "stage_graph", "project", "cli", "__main__",
+    "sample", "stages", "testing", "checks", "template", "stage_graph", "project", "commands", "cli", "__main__",
 ]  # fmt: skip
 TRAINPLANE_MAY_IMPORT = ("errors", "schema", "params", "settings", "snapshot", "lake", "lineage.record")
 # The lake's SQL reads snapshots; snapshots are written through the lake's storage.
