@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from dataplane.errors import PluginError
+from dataplane.lake.objectstore import write_atomically
 from dataplane.operator import file_digest
 from dataplane.registry import GROUPS, entries
-from dataplane.snapshot import write_atomically
 
 FILE = "plugins.lock.json"
 FIX = "run `dataplane plugins lock`, then `dvc repro`"

@@ -133,6 +133,25 @@ class Pipeline:
         outcome.documents = self._finish(batch)
         return outcome
 
+    def measure(self, batch: pa.RecordBatch, places: Sequence[int]) -> tuple[pa.RecordBatch, bool]:
+        """Runs some annotators over documents that are through the pipeline.
+
+        Args:
+            batch: Columns doc_id, source, kind, url, mime, text and signals [n].
+            places: Which steps, in order.
+
+        Returns:
+            The batch with their signals, and whether one of them broke on a row (which then is missing).
+        """
+        outcome = Outcome()
+        for i in places:
+            batch = self._step(i, self.operators[i], batch, outcome)
+        return batch, bool(outcome.quarantine)
+
+    def signals(self, places: Sequence[int]) -> list[str]:
+        """The columns that these steps write."""
+        return [schema.signal_column(self.operators[i].name, signal) for i in places for signal in self.operators[i].writes]
+
     def _step(self, i: int, operator: Operator, batch: pa.RecordBatch, outcome: Outcome) -> pa.RecordBatch:
         condition = self._conditions[i]
         applies = condition.holds(batch) if condition else np.ones(len(batch), np.bool_)

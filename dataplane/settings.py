@@ -1,19 +1,37 @@
 """Settings: where and how fast a run goes. They never change an output, so they are not hashed.
 
-Order, strongest first: environment (TERRAPLANE_WORKERS, TERRAPLANE_MODELS), settings.yaml of the project, defaults.
+Order, strongest first: environment (TERRAPLANE_WORKERS, TERRAPLANE_LAKE_URI, ...), settings.yaml of the project, defaults.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, Literal, Self
 
 import yaml
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dataplane.params import Params
 
 FILE = "settings.yaml"
+
+
+class LakeSettings(Params):
+    """Where the tables lie, and who keeps their versions. The content digests are the same everywhere."""
+
+    format: Literal["lance", "parquet"] = Field("lance", description="Format of the tables.")
+    dvc: Literal["cached", "referenced"] = Field(
+        "cached",
+        description="cached: DVC holds the tables; referenced: DVC holds only the snapshot files, and the tables stay where they are.",
+    )
+    uri: str = Field("", description="Folder or s3://bucket/prefix of the tables; empty is the project's `lake`. Needs dvc: referenced.")
+
+    @model_validator(mode="after")
+    def _elsewhere_is_referenced(self) -> Self:
+        if self.uri and self.dvc != "referenced":
+            raise ValueError("tables outside the project cannot be held by DVC: set lake.dvc to referenced")
+        return self
 
 
 class Settings(Params):
@@ -21,6 +39,7 @@ class Settings(Params):
 
     workers: int = Field(0, ge=0, description="Worker processes; 0 takes one for each core.")
     models: str = Field("", description="Folder of fetched models; empty takes the user's cache folder.")
+    lake: LakeSettings = Field(default_factory=lambda: LakeSettings.parse(None, where="lake"), description="Where the tables lie.")
 
     def n_workers(self) -> int:
         """Worker processes to start."""
@@ -42,8 +61,18 @@ def load_settings(root: Path = Path()) -> Settings:
     """
     path = root / FILE
     values = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.exists() else {}
-    for key in Settings.model_fields:
-        override = os.environ.get(f"TERRAPLANE_{key.upper()}")
-        if override:
+    return Settings.parse(_overridden(Settings, values, "TERRAPLANE"), where=FILE)
+
+
+def _overridden(cls: type[Params], values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """The values with those of the environment in place: TERRAPLANE_LAKE_URI is lake.uri."""
+    values = dict(values)
+    for key, field in cls.model_fields.items():
+        name = f"{prefix}_{key.upper()}"
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Params):
+            inner = _overridden(field.annotation, values.get(key) or {}, name)
+            if inner:
+                values[key] = inner
+        elif override := os.environ.get(name):
             values[key] = override
-    return Settings.parse(values, where=FILE)
+    return values

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from dataplane.errors import DataError
-from dataplane.snapshot import Snapshot, commit_parts, table_uri, write_part
+from dataplane.snapshot import Snapshot, commit_parts, read_tags, resolve, tables, write_part
 
 SCHEMA = pa.schema([("doc_id", pa.string()), ("run_id", pa.string()), ("n", pa.int64())])
 
@@ -84,8 +84,24 @@ def test_a_damaged_snapshot_file_is_named(tmp_path: Path, text: str) -> None:
 
 
 def test_a_version_that_is_not_here_says_how_to_get_it(tmp_path: Path) -> None:
-    snapshot = write(tmp_path, [rows(0, 1)])
+    write(tmp_path, [rows(0, 1)])
     missing = Snapshot("t", "0" * 32, 1, tmp_path)
     with pytest.raises(DataError, match="dvc checkout"):
         missing.dataset()
-    assert snapshot.uri == table_uri("t", tmp_path)
+
+
+def test_a_version_is_found_by_tag_by_the_start_of_its_digest_and_as_current(tmp_path: Path) -> None:
+    old, new = write(tmp_path, [rows(0, 10)]), write(tmp_path, [rows(5, 8)])
+    (tmp_path / "snapshots.yaml").write_text(f"v1:\n  t: {old.digest}\n")
+    assert read_tags(tmp_path) == {"v1": {"t": old.digest}}
+    assert [resolve("t", name, tmp_path) for name in ("v1", old.digest[:8], "current")] == [old, old, new]
+    assert tables(tmp_path) == ["t"]
+    with pytest.raises(DataError, match=rf"'v2' is no version of 't'; known: v1, .*{new.digest}"):
+        resolve("t", "v2", tmp_path)
+
+
+@pytest.mark.parametrize("text", ["a: [", "- a", "v1: x"])
+def test_damaged_tags_are_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "snapshots.yaml").write_text(text)
+    with pytest.raises(DataError, match=r"snapshots\.yaml"):
+        read_tags(tmp_path)

@@ -11,6 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dataplane.engine.tables import TableTask
+from dataplane.engine.units import Unit, ranges
+from dataplane.kernels.hashing import row_hashes, sum128
+from dataplane.params import digest
 from dataplane.snapshot import Snapshot
 
 UNIT_ROWS = 4096
@@ -40,11 +43,7 @@ class DocumentsTask(TableTask):
 
     def run(self, unit: tuple[int, int]) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows from `unit[0]`, `unit[1]` of them."""
-        start, count = unit
-        scanner = self.documents.dataset().scanner(
-            columns=["doc_id", *self.columns], offset=start, limit=count, batch_size=BATCH_ROWS, scan_in_order=True
-        )
-        for batch in scanner.to_batches():
+        for batch in self.documents.batches(["doc_id", *self.columns], batch_size=BATCH_ROWS, offset=unit[0], limit=unit[1]):
             chosen = batch.filter(pc.is_in(batch.column("doc_id"), self._chosen))
             if len(chosen):
                 yield from self.rows(chosen)
@@ -60,9 +59,28 @@ def chosen_ids(snapshots: Sequence[Snapshot]) -> pa.Array:
     return pa.chunked_array([chunk for column in columns for chunk in column.chunks], pa.string()).unique()
 
 
-def units(documents: Snapshot) -> list[tuple[int, int]]:
-    """Ranges of rows that cover the table."""
-    return [(start, min(UNIT_ROWS, documents.rows - start)) for start in range(0, documents.rows, UNIT_ROWS)]
+def units(documents: Snapshot, ids: Sequence[Snapshot], columns: Sequence[str]) -> list[Unit]:
+    """Ranges of rows that cover the table, known by what is chosen in them.
+
+    A unit's key changes with the chosen documents' ids, texts and `columns`, and with nothing else: signals may come and go.
+
+    Args:
+        documents: The documents.
+        ids: Tables whose doc_ids are chosen.
+        columns: What the task reads beside doc_id.
+    """
+    wanted = chosen_ids(ids)
+    read = ["doc_id", "text_hash", *(name for name in columns if name != "text")]
+    data = documents.open()
+    found: list[Unit] = []
+    for unit in ranges(documents, UNIT_ROWS):
+        total = count = 0
+        for batch in data.batches(read, None, UNIT_ROWS, *unit.work):
+            part = batch.filter(pc.is_in(batch.column("doc_id"), wanted))
+            total, count = total + sum128(row_hashes(part, read)), count + len(part)
+        if count:
+            found.append(Unit(digest([count, str(total)]), unit.work))
+    return found
 
 
 def chosen(documents: Snapshot, ids: Sequence[Snapshot], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -1,19 +1,23 @@
-"""What a run has finished, so that a killed run resumes instead of starting again.
+"""What has been done, so that a killed run resumes and a grown input costs only what is new.
 
-One small file for each finished unit, in a folder named by the identity of the work (operators, params, inputs): a
-changed param is another identity and therefore other work.
+One small file for each finished unit, named by the unit's key, in a folder named by the identity of the work
+(operators, params, code). Nothing here is needed for a right result: without it the work is done again.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dataplane.snapshot import write_atomically
+from dataplane.lake.objectstore import write_atomically
 
 FOLDER = "journal"
+ABOUT = "about"
+KEPT_IDENTITIES = 4  # so that going back to earlier params costs nothing
 
 
 class Journal:
@@ -22,7 +26,7 @@ class Journal:
     Args:
         root: Folder of the project.
         stage: Name of the stage.
-        identity: Digest of everything that the results depend on.
+        identity: Digest of what every result depends on, beside the unit.
     """
 
     def __init__(self, root: Path, stage: str, identity: str) -> None:
@@ -30,25 +34,46 @@ class Journal:
         self.folder = self.stage_folder / identity
 
     def begin(self) -> None:
-        """Forgets the journals of other identities: their work is no longer asked for."""
-        if self.stage_folder.is_dir():
-            for path in self.stage_folder.iterdir():
-                if path != self.folder:
-                    shutil.rmtree(path)
+        """Makes this identity the newest, and forgets all but the last few."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        os.utime(self.folder)
+        for path in self._by_age()[KEPT_IDENTITIES:]:
+            shutil.rmtree(path)
 
-    def get(self, unit: int) -> Any | None:
+    def _by_age(self) -> list[Path]:
+        """Folders of all identities, newest first."""
+        folders = [path for path in self.stage_folder.iterdir() if path.is_dir()]
+        return sorted(folders, key=lambda path: (path != self.folder, -path.stat().st_mtime_ns))
+
+    def others(self) -> Iterator[Journal]:
+        """The journals of earlier identities, newest first."""
+        for path in self._by_age()[1:]:
+            yield Journal(path.parents[2], path.parent.name, path.name)
+
+    def get(self, key: str) -> Any | None:
         """The result of a finished unit, None where it is not finished."""
-        path = self._path(unit)
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        try:
+            return json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
 
-    def put(self, unit: int, result: Any) -> None:
+    def put(self, key: str, result: Any) -> None:
         """Records a finished unit, atomically."""
-        write_atomically(self._path(unit), json.dumps(result))
+        write_atomically(self.folder / f"{key}.json", json.dumps(result))
 
-    def end(self) -> None:
-        """Forgets everything: the results are committed."""
-        shutil.rmtree(self.stage_folder, ignore_errors=True)
+    def note(self, about: dict[str, Any]) -> None:
+        """Says what the identity stands for, for later runs under another one."""
+        write_atomically(self.folder / ABOUT, json.dumps(about))
 
-    def _path(self, unit: int) -> Path:
-        return self.folder / f"{unit:08d}.json"
+    def about(self) -> dict[str, Any]:
+        """What `note` said last; empty where nothing was."""
+        try:
+            return dict(json.loads((self.folder / ABOUT).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return {}
+
+    def keep(self, keys: set[str]) -> None:
+        """Forgets the units that are no longer part of the input."""
+        for path in self.folder.glob("*.json"):
+            if path.stem not in keys:
+                path.unlink()

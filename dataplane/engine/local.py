@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from dataplane.engine.journal import Journal
+from dataplane.engine.units import Unit
 from dataplane.errors import EnvironmentFault
 
 MAX_LOST_WORKERS = 3
@@ -25,12 +27,12 @@ Task = Callable[[Any], Any]
 
 
 def map(
-    task: Task, units: Sequence[Any], *, workers: int, journal: Journal, title: str, whole: Callable[[Any], bool] = lambda result: True
-) -> list[Any]:
+    task: Task, units: Sequence[Unit], *, workers: int, journal: Journal, title: str, whole: Callable[[Any], bool] = lambda result: True
+) -> Outcome:
     """Runs the task on each unit.
 
     Args:
-        task: Picklable; takes a unit, returns a JSON-like result. Built anew in each worker, once.
+        task: Picklable; takes a unit's work, returns a JSON-like result. Built anew in each worker, once.
         units: What to work on.
         workers: Processes; with 1 the work is done in this process.
         journal: Finished units are taken from it and added to it.
@@ -44,15 +46,28 @@ def map(
         EnvironmentFault: Workers kept dying (out of memory, most likely).
         Exception: What the task raised; the journal keeps the units that were finished.
     """
-    results: dict[int, Any] = {i: done for i in range(len(units)) if (done := journal.get(i)) is not None and whole(done)}
+    results: dict[int, Any] = {i: done for i, unit in enumerate(units) if (done := journal.get(unit.key)) is not None and whole(done)}
     todo = [i for i in range(len(units)) if i not in results]
     with _progress() as progress:
         bar = progress.add_task(title, total=len(units), completed=len(results))
         for i, result in _run(task, units, todo, workers):
-            journal.put(i, result)
+            journal.put(units[i].key, result)
             results[i] = result
             progress.advance(bar)
-    return [results[i] for i in range(len(units))]
+    return Outcome([results[i] for i in range(len(units))], todo)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `map` gives back.
+
+    Attributes:
+        results: One for each unit, in order.
+        done: Places of the units that were worked on; the others stood in the journal.
+    """
+
+    results: list[Any]
+    done: list[int]
 
 
 def _progress() -> Progress:
@@ -61,10 +76,10 @@ def _progress() -> Progress:
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
-def _run(task: Task, units: Sequence[Any], todo: list[int], workers: int) -> Iterator[tuple[int, Any]]:
+def _run(task: Task, units: Sequence[Unit], todo: list[int], workers: int) -> Iterator[tuple[int, Any]]:
     if workers == 1 or len(todo) <= 1:
         for i in todo:
-            yield i, task(units[i])
+            yield i, task(units[i].work)
         return
     lost = 0
     while todo:
@@ -83,7 +98,7 @@ def _run(task: Task, units: Sequence[Any], todo: list[int], workers: int) -> Ite
         todo = [i for i in todo if i not in finished]
 
 
-def _pool(task: Task, units: Sequence[Any], todo: list[int], workers: int) -> Iterator[tuple[int, Any]]:
+def _pool(task: Task, units: Sequence[Unit], todo: list[int], workers: int) -> Iterator[tuple[int, Any]]:
     # spawn: a forked child would inherit the locks of Arrow's and Lance's threads.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(todo)), mp_context=context, initializer=_start, initargs=(task, os.getpid())) as pool:
@@ -91,7 +106,7 @@ def _pool(task: Task, units: Sequence[Any], todo: list[int], workers: int) -> It
         queue = iter(todo)
         try:
             for i in queue:
-                pending[pool.submit(_work, units[i])] = i
+                pending[pool.submit(_work, units[i].work)] = i
                 if len(pending) < 2 * workers:
                     continue
                 yield from _drain(pending)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from dataplane.lake.lance import has_files
-from dataplane.snapshot import Part, table_uri, write_part
+from dataplane.lake.store import Fragment
+from dataplane.snapshot import open_store, write_part
 
 FLUSH_BYTES = 64 << 20
 
@@ -42,44 +43,64 @@ class TableTask(ABC):
         """The rows of one unit, in order."""
 
     def __call__(self, unit: Any) -> dict[str, Any]:
-        """Runs the unit and writes its rows; the result is what `parts` reads back."""
+        """Does the unit; the answer is what `Result.parse` reads back."""
         if not self._opened:
             self.open()
             self._opened = True
         self.counts.clear()
-        written: dict[str, list[Part]] = defaultdict(list)
+        return self.work(unit).to_json()
+
+    def work(self, unit: Any) -> Result:
+        """Runs the unit and writes its rows."""
+        written: dict[str, list[Fragment]] = defaultdict(list)
         waiting: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         for table, batch in self.run(unit):
             waiting[table].append(batch)
             if sum(b.nbytes for b in waiting[table]) >= FLUSH_BYTES:
-                written[table].append(self._flush(table, waiting.pop(table)))
+                written[table] += self._flush(table, waiting.pop(table))
         for table, batches in waiting.items():
-            written[table].append(self._flush(table, batches))
-        tables = {table: [[part.fragments, part.rows, str(part.total)] for part in parts] for table, parts in written.items()}
-        return {"tables": tables, "counts": dict(self.counts)}
+            written[table] += self._flush(table, batches)
+        return Result(dict(written), Counter(self.counts))
 
-    def _flush(self, table: str, batches: list[pa.RecordBatch]) -> Part:
+    def _flush(self, table: str, batches: list[pa.RecordBatch]) -> list[Fragment]:
         return write_part(table, self.tables[table], batches, self.root)
 
 
-def is_whole(result: Mapping[str, Any], root: Path) -> bool:
-    """Whether the data files of a journaled result are still there (`dvc checkout` may have put an older lake in place)."""
-    return all(
-        has_files(table_uri(table, root), fragment)
-        for table, written in result["tables"].items()
-        for fragments, _, _ in written
-        for fragment in fragments
-    )
+@dataclass(frozen=True)
+class Result:
+    """What a unit of work left behind.
+
+    Attributes:
+        tables: Table -> the fragments written, in row order.
+        counts: What was counted on the way.
+    """
+
+    tables: dict[str, list[Fragment]]
+    counts: Counter[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """As the journal keeps it."""
+        return {"tables": {table: [asdict(f) for f in fragments] for table, fragments in self.tables.items()}, "counts": self.counts}
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> Result:
+        """From what the journal keeps."""
+        tables = {table: [Fragment(**f) for f in fragments] for table, fragments in values["tables"].items()}
+        return cls(tables, Counter(values["counts"]))
 
 
-def parts(results: Sequence[Mapping[str, Any]], table: str) -> list[Part]:
-    """The parts of one table from the results of all units, in unit order."""
-    return [Part(fragments, rows, int(total)) for result in results for fragments, rows, total in result["tables"].get(table, [])]
+class Present:
+    """Which data files are there, listed once for each table: `dvc checkout` may have put an older lake in place."""
 
+    def __init__(self, root: Path) -> None:
+        self._store = open_store(root)
+        self._names: dict[str, set[str]] = {}
 
-def counts(results: Sequence[Mapping[str, Any]]) -> Counter[str]:
-    """What the units counted, together."""
-    total: Counter[str] = Counter()
-    for result in results:
-        total.update(result["counts"])
-    return total
+    def __call__(self, result: Mapping[str, Any]) -> bool:
+        """Whether every data file of a journaled result is there."""
+        return all(self._has(table, fragment) for table, fragments in Result.parse(result).tables.items() for fragment in fragments)
+
+    def _has(self, table: str, fragment: Fragment) -> bool:
+        if table not in self._names:
+            self._names[table] = set(self._store.data_files(table))
+        return all(name in self._names[table] for name in self._store.files(fragment.data))

@@ -1,42 +1,183 @@
-"""Lance tables: write fragments from any process, commit them as one version, open a version by its content digest.
+"""Lance tables: fragments are written from any process and committed as one version, which a tag names by its content.
 
-A version exists once its manifest is renamed into place, so a reader sees all of a run or none of it. Fragments that
-no version refers to (left by a killed run) are invisible, and `sweep` removes them.
+A version exists once its manifest is in place, so a reader sees all of a run or none of it. A fragment may hold its
+columns in several files: that is how an operator's signals are added without rewriting the text.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from dataplane.errors import DataError
+from dataplane.lake import objectstore
+from dataplane.lake.store import FIX, Among, Data, Store, Version
 
 # Lance reports on stderr that a data set is about to be created, once for each table. Errors still come through.
 os.environ.setdefault("LANCE_LOG", "error")
 
-MAX_ROWS_PER_FILE = 1 << 20
+MAX_ROWS_PER_FILE = 1 << 21  # above what a fragment is given: one call makes one file
+REMOVED_FIELD = -2  # what Lance writes in place of a field id whose column in this file is no longer read
 
 
-def write_fragments(uri: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> list[str]:
-    """Writes batches as data files that no version refers to yet.
+class LanceData(Data):
+    """A version of a Lance table."""
 
-    Returns:
-        The fragments' metadata as JSON texts, for `commit`; none for no rows.
-    """
-    from lance.fragment import write_fragments as write
+    def __init__(self, dataset: Any) -> None:
+        self.relation, self.schema = dataset, dataset.schema
 
-    rows = (batch for batch in batches if len(batch))
-    first = next(rows, None)
-    if first is None:
-        return []
-    reader = pa.RecordBatchReader.from_batches(schema, _chain(first, rows))
-    fragments = write(reader, uri, schema=schema, mode="overwrite", max_rows_per_file=MAX_ROWS_PER_FILE)
-    return [json.dumps(fragment.to_json(), sort_keys=True) for fragment in fragments]
+    def batches(
+        self, columns: Sequence[str] | None, among: Among, batch_size: int, offset: int, limit: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows in stored order."""
+        span = {"offset": offset, "limit": limit} if offset or limit is not None else {}
+        names = list(columns) if columns is not None else None
+        chosen = _sql(among) if among else None
+        yield from self.relation.scanner(columns=names, filter=chosen, batch_size=batch_size, scan_in_order=True, **span).to_batches()
+
+    def take(self, rows: Sequence[int], columns: Sequence[str] | None) -> pa.Table:
+        """Rows by their place."""
+        return self.relation.take(list(rows), columns=list(columns) if columns is not None else None)
+
+
+class LanceStore(Store):
+    """Tables as Lance data sets."""
+
+    suffix = "lance"
+    adds_columns = True
+
+    def write(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> list[str]:
+        """Writes batches as data files that no version refers to yet."""
+        from lance.fragment import write_fragments
+
+        rows = (batch for batch in batches if len(batch))
+        first = next(rows, None)
+        if first is None:
+            return []
+        reader = pa.RecordBatchReader.from_batches(schema, _chain(first, rows))
+        uri = self.table_uri(table)
+        fragments = write_fragments(
+            reader,
+            uri,
+            schema=schema,
+            mode="overwrite",
+            max_rows_per_file=MAX_ROWS_PER_FILE,
+            storage_options=objectstore.lance_options(uri),
+        )
+        return [json.dumps(fragment.to_json(), sort_keys=True) for fragment in fragments]
+
+    def files(self, data: str) -> list[str]:
+        """Names of a fragment's data files."""
+        return [file["path"] for file in json.loads(data)["files"]]
+
+    def publish(self, table: str, schema: pa.Schema, version: Version) -> None:
+        """Makes the fragments the newest version and tags it with its digest."""
+        import lance
+        from lance.fragment import FragmentMetadata
+
+        uri, options = self.table_uri(table), objectstore.lance_options(self.table_uri(table))
+        if not objectstore.is_remote(uri):
+            Path(uri).parent.mkdir(parents=True, exist_ok=True)
+        fragments = [FragmentMetadata.from_json(fragment.data) for fragment in version.fragments]
+        dataset = lance.LanceDataset.commit(uri, lance.LanceOperation.Overwrite(schema, fragments), storage_options=options)
+        if version.digest in dataset.tags.list():
+            dataset.tags.update(version.digest, dataset.version)
+        else:
+            dataset.tags.create(version.digest, dataset.version)
+
+    def open(self, table: str, digest: str) -> LanceData:
+        """The version with this content."""
+        dataset = self._dataset(table)
+        if dataset is None:
+            raise DataError(f"{self.table_uri(table)} is not there", fix=FIX)
+        tags = dataset.tags.list()
+        if digest not in tags:
+            raise DataError(f"{self.table_uri(table)} has no version with digest {digest}", fix=FIX)
+        return LanceData(dataset.checkout_version(tags[digest]["version"]))
+
+    def is_newest(self, table: str, digest: str) -> bool:
+        """Whether the newest version has this digest."""
+        dataset = self._dataset(table)
+        known = dataset.tags.list() if dataset is not None else {}
+        return digest in known and known[digest]["version"] == dataset.version
+
+    def used(self, table: str) -> set[str]:
+        """Names of the data files that some version refers to."""
+        dataset = self._dataset(table)
+        if dataset is None:
+            return set()
+        # Newest first: neighbours share most fragments, and a version that a killed run left untagged counts as well.
+        versions = [dataset.checkout_version(version["version"]) for version in dataset.versions()]
+        return {file.path for version in versions for fragment in version.get_fragments() for file in fragment.metadata.files}
+
+    def forget(self, table: str, digests: Sequence[str]) -> None:
+        """Removes versions: those of the digests, and those that no tag names."""
+        dataset = self._dataset(table)
+        if dataset is None:
+            return
+        for digest in digests:
+            if digest in dataset.tags.list():
+                dataset.tags.delete(digest)
+        tagged = {tag["version"] for tag in dataset.tags.list().values()}
+        stale = [version["version"] for version in dataset.versions() if version["version"] not in tagged | {dataset.version}]
+        if stale:
+            dataset.cleanup_old_versions(versions=stale, delete_unverified=True, error_if_tagged_old_versions=False)
+
+    def fragment_batches(self, table: str, digest: str, data: str, columns: Sequence[str], batch_size: int) -> Iterator[pa.RecordBatch]:
+        """Rows of one fragment of a version, in stored order."""
+        wanted = self.files(data)
+        for fragment in self.open(table, digest).relation.get_fragments():
+            if [file.path for file in fragment.metadata.files] == wanted:
+                yield from fragment.to_batches(columns=list(columns), batch_size=batch_size)
+                return
+        raise DataError(f"{self.table_uri(table)} has no fragment {wanted} at {digest}", fix=FIX)
+
+    def add_columns(self, table: str, data: str, before: pa.Schema, after: pa.Schema, batches: Iterable[pa.RecordBatch]) -> str:
+        """A fragment with some columns added or replaced and others gone; the files that hold the rest are not touched.
+
+        Args:
+            table: Name of the table.
+            data: The fragment as it is.
+            before: Schema of the table that it belongs to.
+            after: Schema of the table that it will belong to.
+            batches: The new columns, for all rows in order.
+        """
+        given = iter(batches)
+        first = next(given)
+        new = pa.schema([after.field(name) for name in first.schema.names])
+        (written,) = self.write(table, new, _chain(first, given))
+        (file,) = json.loads(written)["files"]
+        fragment = json.loads(_regrouped(data, before, pa.schema([field for field in after if field.name not in new.names]), after))
+        fragment["files"].append(_renumbered(file, _field_ids(new), _field_ids(after)))
+        return json.dumps(fragment, sort_keys=True)
+
+    def keep_columns(self, data: str, before: pa.Schema, after: pa.Schema) -> str:
+        """A fragment with only the columns of `after`, all of which it has; nothing is written."""
+        return _regrouped(data, before, after, after)
+
+    def _dataset(self, table: str) -> Any:
+        import lance
+
+        uri = self.table_uri(table)
+        if not objectstore.sizes(objectstore.join(uri, "_versions")):
+            return None
+        return lance.dataset(uri, storage_options=objectstore.lance_options(uri))
+
+
+def _sql(among: Mapping[str, Sequence[str | int]]) -> str:
+    """The choice as Lance's SQL."""
+    # False where no value is allowed: IN with an empty list is no SQL.
+    parts = [f"{name} IN ({', '.join(_literal(value) for value in values)})" if values else "false" for name, values in among.items()]
+    return " AND ".join(parts)
+
+
+def _literal(value: str | int) -> str:
+    return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
 
 
 def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -44,75 +185,34 @@ def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa
     yield from rest
 
 
-def has_files(uri: str, fragment: str) -> bool:
-    """Whether the data files of a fragment (its metadata as JSON) are there."""
-    return all(Path(uri, "data", file["path"]).is_file() for file in json.loads(fragment)["files"])
+def _field_ids(schema: pa.Schema) -> dict[str, list[int]]:
+    """Column -> the field ids that Lance gives it and what is nested in it: numbers in the order of the schema, outside in."""
+    ids: dict[str, list[int]] = {}
+    start = 0
+    for field in schema:
+        size = _n_fields(field.type)
+        ids[field.name] = list(range(start, start + size))
+        start += size
+    return ids
 
 
-def commit(uri: str, schema: pa.Schema, fragments: Sequence[str], tag: str) -> int:
-    """Makes the fragments, in order, the whole of a new version, and tags it with its digest.
-
-    Returns:
-        The new version's number.
-    """
-    import lance
-    from lance.fragment import FragmentMetadata
-
-    Path(uri).parent.mkdir(parents=True, exist_ok=True)
-    operation = lance.LanceOperation.Overwrite(schema, [FragmentMetadata.from_json(text) for text in fragments])
-    dataset = lance.LanceDataset.commit(uri, operation)
-    if tag in dataset.tags.list():
-        dataset.tags.update(tag, dataset.version)
-    else:
-        dataset.tags.create(tag, dataset.version)
-    return int(dataset.version)
+def _n_fields(kind: pa.DataType) -> int:
+    if pa.types.is_fixed_size_list(kind) and not pa.types.is_nested(kind.value_type):
+        return 1
+    return 1 + sum(_n_fields(kind.field(i).type) for i in range(kind.num_fields))
 
 
-def has_version(uri: str, tag: str) -> bool:
-    """Whether a version with this content digest is there, and is the newest."""
-    import lance
-
-    if not Path(uri, "_versions").is_dir():
-        return False
-    dataset = lance.dataset(uri)
-    known = dataset.tags.list()
-    return tag in known and known[tag]["version"] == dataset.version
+def _renumbered(file: dict[str, Any], before: dict[str, list[int]], after: dict[str, list[int]]) -> dict[str, Any]:
+    """A data file's description under another schema's field ids; a column that is not in it is marked as removed."""
+    moved = {REMOVED_FIELD: REMOVED_FIELD}
+    for name, ids in before.items():
+        moved |= dict(zip(ids, after.get(name, [REMOVED_FIELD] * len(ids)), strict=True))
+    return file | {"fields": [moved[field] for field in file["fields"]]}
 
 
-def open_version(uri: str, tag: str) -> Any:
-    """The data set at the version with this content digest.
-
-    Raises:
-        DataError: The table or the version is not on this machine.
-    """
-    import lance
-
-    fix = "run `dvc checkout`, or `dvc repro` to make it again"
-    if not Path(uri, "_versions").is_dir():
-        raise DataError(f"{uri} is not there", fix=fix)
-    dataset = lance.dataset(uri)
-    tags = dataset.tags.list()
-    if tag not in tags:
-        raise DataError(f"{uri} has no version with digest {tag}", fix=fix)
-    return lance.dataset(uri, version=tags[tag]["version"])
-
-
-def sweep(uri: str) -> int:
-    """Removes data files that no version refers to. Only for the holder of the table's lock.
-
-    Returns:
-        How many files went.
-    """
-    import lance
-
-    dataset = lance.dataset(uri)
-    used = {
-        Path(file.path).name
-        for version in dataset.versions()
-        for fragment in lance.dataset(uri, version=version["version"]).get_fragments()
-        for file in fragment.metadata.files
-    }
-    orphans = [path for path in Path(uri, "data").glob("*.lance") if path.name not in used]
-    for path in orphans:
-        path.unlink()
-    return len(orphans)
+def _regrouped(data: str, before: pa.Schema, kept: pa.Schema, after: pa.Schema) -> str:
+    """A fragment's description under the field ids of `after`, with the columns that are in `kept`."""
+    fragment, ids = json.loads(data), _field_ids(after)
+    moved = [_renumbered(file, _field_ids(before), {name: ids[name] for name in kept.names}) for file in fragment["files"]]
+    fragment["files"] = [file for file in moved if any(field != REMOVED_FIELD for field in file["fields"])]
+    return json.dumps(fragment, sort_keys=True)

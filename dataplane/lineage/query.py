@@ -82,7 +82,7 @@ def _signal_columns(root: Path) -> str:
     """Everything of `documents` but the text."""
     if not snapshot_path("documents", root).exists():
         return "*"
-    operators = signals_by_operator(Snapshot.load("documents", root).dataset().schema)
+    operators = signals_by_operator(Snapshot.load("documents", root).schema)
     return ", ".join(["n_bytes", "text_hash", *(f'"{operator}"' for operator in operators)])
 
 
@@ -128,7 +128,7 @@ def payload(doc_id: str, root: Path = Path()) -> tuple[bytes, bytes]:
 
     connection = connect(root)
     doc_id = find_doc_id(connection, doc_id)
-    row = Snapshot.load("raw", root).to_table(filter=f"doc_id = '{doc_id}'").to_pylist()[0]
+    row = Snapshot.load("raw", root).to_table(among={"doc_id": [doc_id]}).to_pylist()[0]
     specs = parse_specs(load_params(root / "params.yaml").get("sources"))
     return row["payload"], read_payload(root, row, specs)
 

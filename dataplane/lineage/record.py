@@ -22,11 +22,14 @@ from dataplane import lockfile
 from dataplane.engine import local
 from dataplane.engine.journal import FOLDER as JOURNAL_FOLDER
 from dataplane.engine.journal import Journal
-from dataplane.engine.tables import TableTask, counts, is_whole, parts
+from dataplane.engine.tables import Present, Result, TableTask
+from dataplane.engine.units import Unit
 from dataplane.errors import AccountingError, EnvironmentFault, LakeBusy, ParamsError, TerraplaneError
+from dataplane.lake.objectstore import write_atomically
+from dataplane.lake.store import Fragment
 from dataplane.params import digest, load_params
 from dataplane.settings import Settings, load_settings
-from dataplane.snapshot import LAKE, Snapshot, commit_parts, write_atomically, write_part
+from dataplane.snapshot import LAKE, Snapshot, commit_parts, open_store, write_part
 
 PARAMS_FILE = "params.yaml"
 METRICS = "metrics"
@@ -62,6 +65,7 @@ class StageRun:
         self._rows: dict[str, int] = {}
         self._metrics: dict[str, Any] = {}
         self._op_ids: dict[str, str] = {}
+        self._effort: dict[str, int] = {}
         self._lock = FileLock(self.root / JOURNAL_FOLDER / f"{stage}.lock")
 
     def __enter__(self) -> Self:
@@ -85,7 +89,6 @@ class StageRun:
         try:
             if error is None:
                 self._write_metrics()
-                Journal(self.root, self.stage, "").end()
                 self._record("COMPLETE")
                 sys.stderr.write(self._summary() + "\n")
             else:
@@ -94,43 +97,43 @@ class StageRun:
             self._lock.release()
 
     def identity(self, **more: Any) -> str:
-        """Digest of what the results depend on: params, input digests, locked code, and `more`."""
-        return digest(
-            {
-                "stage": self.stage,
-                "params": self.params,
-                "inputs": {table: snapshot.digest for table, snapshot in self.inputs.items()},
-                "lock": self._lockfile,
-                **more,
-            }
-        )
+        """Digest of what every unit's result depends on: the locked code, and `more`."""
+        return digest({"stage": self.stage, "lock": self._lockfile, **more})
 
-    def map(self, task: TableTask, units: Sequence[Any], *, identity: Mapping[str, Any] | None = None) -> dict[str, Snapshot]:
+    def journal(self, **more: Any) -> Journal:
+        """The journal of this run's identity."""
+        journal = Journal(self.root, self.stage, self.identity(**more))
+        journal.begin()
+        return journal
+
+    def map(self, task: TableTask, units: Sequence[Unit], journal: Journal) -> dict[str, Snapshot]:
         """Runs the task over the units in workers and commits each of its tables.
 
         Args:
-            task: What to do with a unit.
+            task: What to do with a unit's work.
             units: What to work on, in the order of the rows.
-            identity: What the results depend on beside params and inputs.
+            journal: What is done already; the unit's key and the journal's identity must cover all that a result depends on.
         """
-        journal = Journal(self.root, self.stage, self.identity(units=digest([repr(unit) for unit in units]), **(identity or {})))
-        journal.begin()
-        results = local.map(
-            task,
-            units,
-            workers=self.settings.n_workers(),
-            journal=journal,
-            title=self.stage,
-            whole=lambda result: is_whole(result, self.root),
-        )
-        self.counts = counts(results)
-        return {table: self._commit(table, schema, parts(results, table)) for table, schema in task.tables.items()}
+        outcome = local.map(task, units, workers=self.settings.n_workers(), journal=journal, title=self.stage, whole=Present(self.root))
+        results = [Result.parse(result) for result in outcome.results]
+        self.counts = sum((result.counts for result in results), Counter())
+        self._effort = {
+            "units": len(units),
+            "done": len(outcome.done),
+            "bytes_written": _bytes([results[i] for i in outcome.done], self.root),
+        }
+        written = {
+            table: self._commit(table, schema, [result.tables.get(table, []) for result in results])
+            for table, schema in task.tables.items()
+        }
+        journal.keep({unit.key for unit in units})
+        return written
 
     def write(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Snapshot:
         """Streams the rows of one table and commits them as one version."""
         return self._commit(table, schema, [write_part(table, schema, batches, self.root)])
 
-    def _commit(self, table: str, schema: pa.Schema, written: list[Any]) -> Snapshot:
+    def _commit(self, table: str, schema: pa.Schema, written: Sequence[Sequence[Fragment]]) -> Snapshot:
         snapshot = commit_parts(table, schema, written, self.root)
         self._outputs[table] = snapshot.digest
         return snapshot
@@ -185,6 +188,7 @@ class StageRun:
             "inputs": {table: snapshot.digest for table, snapshot in self.inputs.items()},
             "outputs": self._outputs,
             "rows": self._rows,
+            "effort": self._effort,
             "workers": self.settings.n_workers(),
             "error": f"{type(error).__name__}: {error}" if error else None,
             "pid": os.getpid(),
@@ -193,7 +197,19 @@ class StageRun:
 
     def _summary(self) -> str:
         rows = ", ".join(f"{count:,} {name}" for name, count in self._rows.items())
-        return f"{self.stage}: {rows or 'done'} ({time.monotonic() - self._clock:.1f} s)"
+        fresh = f", {self._effort['done']:,} of {self._effort['units']:,} units done now" if self._effort else ""
+        return f"{self.stage}: {rows or 'done'}{fresh} ({time.monotonic() - self._clock:.1f} s)"
+
+
+def _bytes(results: Sequence[Result], root: Path) -> int:
+    """Size of the data files that these results wrote."""
+    store = open_store(root)
+    total = 0
+    for table in {table for result in results for table in result.tables}:
+        sizes = store.data_files(table)
+        fragments = [fragment for result in results for fragment in result.tables.get(table, [])]
+        total += sum(sizes[name] for fragment in fragments for name in store.files(fragment.data))
+    return total
 
 
 def _subtree(tree: Mapping[str, Any], path: str) -> Any:

@@ -55,9 +55,8 @@ class Project:
         wanted = sorted({doc_id for doc_id in doc_ids if len(doc_id) == DOC_ID_HEX_CHARS and _HEX.issuperset(doc_id)})
         if not wanted or not self.has("documents"):
             return {}
-        listed = ", ".join(f"'{doc_id}'" for doc_id in wanted)
         found: dict[str, str] = {}
-        batches = Snapshot.load("documents", self.root).batches(["doc_id", "text"], f"doc_id IN ({listed})", READ_BATCH_ROWS)
+        batches = Snapshot.load("documents", self.root).batches(["doc_id", "text"], {"doc_id": wanted}, READ_BATCH_ROWS)
         for batch in batches:
             starts = pc.utf8_slice_codeunits(batch.column("text"), 0, MAX_READ_CHARS)
             found.update(zip(batch.column("doc_id").to_pylist(), starts.to_pylist(), strict=True))

@@ -1,18 +1,26 @@
-"""clean: raw -> documents, edits, clean_decisions, clean_quarantine. Bytes become text, and the pipeline runs over it."""
+"""clean: raw -> documents, edits, clean_decisions, clean_quarantine. Bytes become text, and the pipeline runs over it.
+
+What was cleaned before is not cleaned again: a range of `raw` whose content and pipeline are known keeps its rows, and where
+only annotators changed, their columns are computed from the stored text and put beside it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from dataplane import schema
-from dataplane.engine.tables import TableTask
+from dataplane.engine.journal import Journal
+from dataplane.engine.tables import Present, Result, TableTask
+from dataplane.engine.units import Unit, ranges
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.params import digest
 from dataplane.pipeline import CleanParams, Outcome, Pipeline, Step, build, documents_schema, quarantine_batch, text_hash
+from dataplane.pipeline_change import Earlier, find_earlier, planned, renew, to_json
 from dataplane.snapshot import Snapshot
 from dataplane.sources.decode import decode
 
@@ -22,17 +30,28 @@ COLUMNS = ["doc_id", "source", "kind", "uri", "member", "offset", "url", "mime",
 DECODE_VERSION = "1"  # bump when decode gives another text for some payload
 
 
+@dataclass(frozen=True)
+class Work:
+    """One range of rows of `raw`.
+
+    Attributes:
+        start: First row.
+        count: Rows.
+        earlier: What an earlier pipeline made of them, where its documents can serve again.
+        result: What it left behind.
+    """
+
+    start: int
+    count: int
+    earlier: Earlier | None = None
+    result: Any = None
+
+
 class Clean(TableTask):
     """Cleans one range of rows of `raw`."""
 
     def __init__(self, root: Path, raw: Snapshot, steps: list[Step], run_id: str) -> None:
-        tables = {
-            "documents": documents_schema(build(steps)),
-            "edits": schema.EDITS,
-            "clean_decisions": schema.DECISIONS,
-            "clean_quarantine": schema.QUARANTINE,
-        }
-        super().__init__(root, tables)
+        super().__init__(root, tables(steps))
         self.raw, self.steps, self.run_id = raw, steps, run_id
 
     def open(self) -> None:
@@ -40,14 +59,28 @@ class Clean(TableTask):
         self.pipeline = Pipeline(self.steps, self.run_id)
         self.pipeline.open()
 
-    def run(self, unit: tuple[int, int]) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Cleans the rows from `unit[0]`, `unit[1]` of them."""
-        scanner = self.raw.dataset().scanner(columns=COLUMNS, offset=unit[0], limit=unit[1], batch_size=BATCH_ROWS, scan_in_order=True)
-        for batch in scanner.to_batches():
+    def work(self, unit: Work) -> Result:
+        """The range's rows: only the columns that are new, where the rest is there."""
+        renewed = renew(self.root, self.pipeline, unit.earlier, Result.parse(unit.result)) if unit.earlier else None
+        return renewed or super().work(unit)
+
+    def run(self, unit: Work) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Cleans the range from the raw bytes."""
+        for batch in self.raw.batches(COLUMNS, batch_size=BATCH_ROWS, offset=unit.start, limit=unit.count):
             decoded, edits = _decode(batch, self.run_id)
             outcome = self.pipeline.run(decoded)
             yield "edits", edits
             yield from _rows(outcome)
+
+
+def tables(steps: list[Step]) -> dict[str, pa.Schema]:
+    """What the stage writes."""
+    return {
+        "documents": documents_schema(build(steps)),
+        "edits": schema.EDITS,
+        "clean_decisions": schema.DECISIONS,
+        "clean_quarantine": schema.QUARANTINE,
+    }
 
 
 def _rows(outcome: Outcome) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -113,16 +146,29 @@ def _counts(run: StageRun, written: dict[str, Snapshot]) -> dict[str, Any]:
     }
 
 
+def _with_earlier(unit: Unit, earlier: Sequence[tuple[Journal, Earlier]], present: Present) -> Unit:
+    start, count = unit.work
+    for journal, documents in earlier:
+        result = journal.get(unit.key)
+        if result is not None and present(result):
+            return Unit(unit.key, Work(start, count, documents, result))
+    return Unit(unit.key, Work(start, count))
+
+
 def main() -> None:
     """Runs the stage in the current project."""
     with StageRun("clean", inputs=("raw",), params=("clean",)) as run:
         params = CleanParams.parse(run.params["clean"], where="clean")
-        raw = run.inputs["raw"]
-        task = Clean(run.root, raw, params.pipeline, run.run_id)
-        op_ids = {operator.name: operator.op_id for operator in build(params.pipeline)}
+        raw, operators = run.inputs["raw"], build(params.pipeline)
+        plan = planned(params.pipeline, operators)
+        op_ids = {operator.name: operator.op_id for operator in operators}
         run.used(op_ids)
-        units = [(start, min(UNIT_ROWS, raw.rows - start)) for start in range(0, raw.rows, UNIT_ROWS)]
-        written = run.map(task, units, identity={"op_ids": op_ids})
+        journal = run.journal(pipeline=to_json(plan), decode=DECODE_VERSION)
+        earlier = find_earlier(journal, plan, operators, run.root)
+        units = [_with_earlier(unit, earlier, Present(run.root)) for unit in ranges(raw, UNIT_ROWS)]
+        journal.note({"pipeline": to_json(plan)})
+        written = run.map(Clean(run.root, raw, params.pipeline, run.run_id), units, journal)
+        journal.note({"pipeline": to_json(plan), "documents": written["documents"].digest})
         counts = _counts(run, written)
         dropped = counts.pop("dropped")
         run.account(rows_in=raw.rows, kept=written["documents"].rows, dropped=dropped, quarantined=written["clean_quarantine"].rows)

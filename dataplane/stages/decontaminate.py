@@ -50,7 +50,8 @@ def main() -> None:
         documents, ids = run.inputs["documents"], run.inputs["deduplicated"]
         files = {str(path): file_digest(path) for benchmark in params.benchmarks for path in benchmark_files(benchmark, run.root)}
         task = Scan(run.root, documents, ids, build_index(params, run.root))
-        hits = run.map(task, units(documents), identity={"benchmarks": files})["contamination"].to_table()
+        journal = run.journal(params=params.model_dump(mode="json"), benchmarks=files)
+        hits = run.map(task, units(documents, [ids], task.columns), journal)["contamination"].to_table()
         gone = contaminated(hits, params)
         kept = run.write("decontaminated", schema.IDS, _kept(ids, gone))
         run.account(rows_in=ids.rows, kept=kept.rows, dropped=len(gone))

@@ -86,11 +86,11 @@ def find(signed: pa.Table, documents: Snapshot, params: DedupParams) -> pa.Table
 
 def _reader(documents: Snapshot, ids: pa.Array) -> minhash.TextsOf:
     """Fetches texts by place in `ids`."""
-    dataset = documents.dataset()
+    data = documents.open()
     places = pc.index_in(ids, documents.to_table(columns=["doc_id"]).column("doc_id").combine_chunks()).to_numpy().astype(np.int64)
 
     def texts_of(wanted: I64) -> pa.Array:
-        return dataset.take(places[wanted].tolist(), columns=["text"]).column("text").combine_chunks()
+        return data.take(places[wanted].tolist(), ["text"]).column("text").combine_chunks()
 
     return texts_of
 
@@ -152,7 +152,9 @@ def main() -> None:
     with StageRun("dedup", inputs=("documents", "selected"), params=("dedup",)) as run:
         params = DedupParams.parse(run.params["dedup"], where="dedup")
         documents, selected = run.inputs["documents"], run.inputs["selected"]
-        signed = run.map(Sign(run.root, documents, selected, params), units(documents))["signatures"].to_table()
+        task = Sign(run.root, documents, selected, params)
+        journal = run.journal(exact=params.exact.model_dump(mode="json"), minhash=params.minhash.model_dump(mode="json"))
+        signed = run.map(task, units(documents, [selected], task.columns), journal)["signatures"].to_table()
         duplicates = find(signed, documents, params)
         run.write("duplicates", schema.DUPLICATES, duplicates.to_batches())
         gone = duplicates.filter(pc.invert(duplicates.column("kept"))).column("doc_id").combine_chunks()

@@ -10,14 +10,15 @@ import pyarrow as pa
 
 from dataplane import schema
 from dataplane.engine.tables import TableTask
+from dataplane.engine.units import Unit, content_groups
 from dataplane.errors import DataError
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.operator import file_digest
+from dataplane.params import digest
 from dataplane.snapshot import Snapshot
 from dataplane.sources.files import InputFile, SourceSpec, expand, parse_specs
 from dataplane.sources.records import Reader, check_formats
 
-# Small files are read together, so that a unit is worth a worker's while.
 UNIT_BYTES = 8 << 20
 
 
@@ -36,17 +37,13 @@ class Ingest(TableTask):
             self.counts["found"] += reader.found
 
 
-def group(files: Sequence[InputFile]) -> list[list[InputFile]]:
-    """Neighbouring files until they have `UNIT_BYTES` together."""
-    units: list[list[InputFile]] = []
-    size = 0
-    for file in files:
-        if not units or size >= UNIT_BYTES:
-            units.append([])
-            size = 0
-        units[-1].append(file)
-        size += file.path.stat().st_size
-    return units
+def units(files: Sequence[InputFile], specs: Sequence[SourceSpec]) -> list[Unit]:
+    """Neighbouring files together, so that a unit is worth a worker's while; a file that comes or goes moves no border far off."""
+    found = []
+    for group in content_groups(files, UNIT_BYTES, weight=lambda file: file.path.stat().st_size, name=lambda file: file.uri):
+        content = [(file.uri, file.key, file_digest(file.path), specs[file.spec].model_dump(mode="json")) for file in group]
+        found.append(Unit(digest(content), group))
+    return found
 
 
 def _counts(raw: Snapshot, quarantine: Snapshot) -> dict[str, Any]:
@@ -74,8 +71,7 @@ def main() -> None:
         specs = parse_specs(run.params["sources"])
         check_formats(specs)
         files = expand(specs, run.root)
-        digests = {file.uri: file_digest(file.path) for file in files}
-        written = run.map(Ingest(run.root, specs, run.run_id), group(files), identity={"files": digests})
+        written = run.map(Ingest(run.root, specs, run.run_id), units(files, specs), run.journal())
         raw, quarantine = written["raw"], written["ingest_quarantine"]
         if not raw.rows:
             raise DataError(

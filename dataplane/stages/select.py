@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from dataplane.corpus.selection import SelectParams, rules, signal_columns
 from dataplane.deciding import Decider, Rule
 from dataplane.engine.documents import ids_batch
 from dataplane.engine.tables import TableTask
+from dataplane.engine.units import whole_fragments
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.pipeline import CleanParams, Step
 from dataplane.snapshot import Snapshot
@@ -30,16 +32,13 @@ class Select(TableTask):
 
     def open(self) -> None:
         """Compiles the rules."""
-        columns = self.documents.dataset().schema
+        columns = self.documents.schema
         self.columns = signal_columns(columns.names)
         self.decider = Decider(self.decided, columns, stage="select", run_id=self.run_id)
 
     def run(self, unit: tuple[int, int]) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Decides on the rows from `unit[0]`, `unit[1]` of them."""
-        scanner = self.documents.dataset().scanner(
-            columns=self.columns, offset=unit[0], limit=unit[1], batch_size=BATCH_ROWS, scan_in_order=True
-        )
-        for batch in scanner.to_batches():
+        for batch in self.documents.batches(self.columns, batch_size=BATCH_ROWS, offset=unit[0], limit=unit[1]):
             kept, decisions = self.decider.decide(batch)
             yield "selected", ids_batch(batch.column("doc_id").filter(pa.array(kept)))
             yield "select_decisions", decisions
@@ -69,10 +68,10 @@ def main() -> None:
         )
         decided = rules(SelectParams.parse(run.params["select"], where="select"), clean)
         documents = run.inputs["documents"]
-        Decider(decided, documents.dataset().schema, stage="select", run_id=run.run_id)  # faults in rules show before any work
+        Decider(decided, documents.schema, stage="select", run_id=run.run_id)  # faults in rules show before any work
         run.used({rule.operator: rule.op_id for rule in decided})
-        units = [(start, min(UNIT_ROWS, documents.rows - start)) for start in range(0, documents.rows, UNIT_ROWS)]
-        written = run.map(Select(run.root, documents, decided, run.run_id), units)
+        journal = run.journal(rules=[asdict(rule) for rule in decided])
+        written = run.map(Select(run.root, documents, decided, run.run_id), whole_fragments(documents, UNIT_ROWS), journal)
         counts = _counts(documents, written)
         run.account(rows_in=documents.rows, kept=written["selected"].rows, dropped=counts.pop("dropped"))
         run.metrics(counts)

@@ -38,7 +38,7 @@ class Tokenize(DocumentsTask):
 def _fertility(documents: Snapshot, ids: Sequence[Snapshot], tokens: Snapshot) -> dict[str, dict[str, dict[str, float]]]:
     """Bytes per token and tokens per word, by kind and, where it was measured, by language."""
     groups = {"kind": "kind", "language": "language__lang"}
-    have = {name: column for name, column in groups.items() if column in documents.dataset().schema.names}
+    have = {name: column for name, column in groups.items() if column in documents.schema.names}
     texts = pa.Table.from_batches(list(chosen(documents, ids, ["text", *have.values()])))
     counted = tokens.to_table(columns=["doc_id", "n_tokens"])
     place = pc.index_in(texts.column("doc_id"), counted.column("doc_id").combine_chunks())
@@ -56,7 +56,8 @@ def main() -> None:
         params = TokenizeParams.parse(run.params["tokenize"], where="tokenize")
         documents, ids = run.inputs["documents"], [run.inputs["mixture"], run.inputs["held_out"]]
         task = Tokenize(run.root, documents, ids, params)
-        tokens = run.map(task, units(documents), identity={"tokenizer": file_digest(run.root / FOLDER / FILE)})["tokens"]
+        journal = run.journal(params=params.model_dump(mode="json"), tokenizer=file_digest(run.root / FOLDER / FILE))
+        tokens = run.map(task, units(documents, ids, task.columns), journal)["tokens"]
         run.account(rows_in=len(chosen_ids(ids)), kept=tokens.rows)
         run.metrics(_fertility(documents, ids, tokens))
 

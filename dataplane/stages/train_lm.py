@@ -18,9 +18,8 @@ BATCH_ROWS = 512
 
 def _texts(raw: Snapshot, sources: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
     """Decoded text of the trusted sources, in stored order."""
-    quoted = ", ".join(f"'{source}'" for source in sources)
-    trusted = f"source IN ({quoted})" if sources else None
-    for batch in raw.batches(["source", "mime", "charset", "payload"], filter=trusted, batch_size=BATCH_ROWS):
+    trusted = {"source": list(sources)} if sources else None
+    for batch in raw.batches(["source", "mime", "charset", "payload"], among=trusted, batch_size=BATCH_ROWS):
         rows = batch.to_pylist()
         text = [decode(row["payload"], row["mime"], row["charset"]).text for row in rows]
         yield pa.record_batch({"source": batch.column("source"), "text": pa.array(text, pa.large_string())})

@@ -11,7 +11,8 @@ import pytest
 
 from dataplane.engine import local
 from dataplane.engine.journal import Journal
-from dataplane.engine.tables import TableTask, is_whole, parts
+from dataplane.engine.tables import Present, Result, TableTask
+from dataplane.engine.units import Unit
 from dataplane.errors import EnvironmentFault
 from dataplane.snapshot import commit_parts
 
@@ -60,7 +61,7 @@ class Numbers(TableTask):
 def run(task: Any, units: list[int], root: Path, workers: int, identity: str = "i") -> list[Any]:
     journal = Journal(root, "stage", identity)
     journal.begin()
-    return local.map(task, units, workers=workers, journal=journal, title="test")
+    return local.map(task, [Unit(str(unit), unit) for unit in units], workers=workers, journal=journal, title="test").results
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -71,7 +72,7 @@ def test_results_come_in_the_order_of_the_units(tmp_path: Path, workers: int) ->
 def test_finished_units_are_not_done_again(tmp_path: Path) -> None:
     task = Square(tmp_path / "notes")
     Journal(tmp_path, "stage", "i").begin()
-    Journal(tmp_path, "stage", "i").put(1, 49)
+    Journal(tmp_path, "stage", "i").put("7", 49)
     assert run(task, [5, 7, 9], tmp_path, 1) == [25, 49, 81]
     assert (tmp_path / "notes").read_text().split() == ["5", "9"]
 
@@ -81,7 +82,22 @@ def test_another_identity_starts_again(tmp_path: Path) -> None:
     run(task, [5], tmp_path, 1, "one")
     run(task, [5], tmp_path, 1, "two")
     assert (tmp_path / "notes").read_text().split() == ["5", "5"]
-    assert sorted(path.name for path in (tmp_path / "journal" / "stage").iterdir()) == ["two"]
+
+
+def test_the_last_few_identities_are_remembered_so_that_going_back_costs_nothing(tmp_path: Path) -> None:
+    task = Square(tmp_path / "notes")
+    for identity in ["a", "b", "c", "d", "e"]:
+        run(task, [5], tmp_path, 1, identity)
+    assert sorted(path.name for path in (tmp_path / "journal" / "stage").iterdir()) == ["b", "c", "d", "e"]
+    run(task, [5], tmp_path, 1, "b")
+    assert (tmp_path / "notes").read_text().split() == ["5"] * 5
+
+
+def test_a_grown_input_costs_only_what_is_new(tmp_path: Path) -> None:
+    task = Square(tmp_path / "notes")
+    run(task, [5, 9], tmp_path, 1)
+    assert run(task, [5, 7, 9], tmp_path, 1) == [25, 49, 81]
+    assert (tmp_path / "notes").read_text().split() == ["5", "9", "7"]
 
 
 def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
@@ -99,7 +115,7 @@ def test_tables_are_the_same_with_one_worker_and_with_two(tmp_path: Path) -> Non
         root = tmp_path / str(workers)
         task = Numbers(root, {"numbers": SCHEMA})
         results = run(task, [3, 0, 5], root, workers)
-        snapshots.append(commit_parts("numbers", SCHEMA, parts(results, "numbers"), root))
+        snapshots.append(commit_parts("numbers", SCHEMA, [Result.parse(result).tables.get("numbers", []) for result in results], root))
     assert snapshots[0].digest == snapshots[1].digest
     assert [s.to_table()["n"].to_pylist() for s in snapshots] == [[0, 1, 2, 0, 1, 2, 3, 4]] * 2
 
@@ -107,6 +123,6 @@ def test_tables_are_the_same_with_one_worker_and_with_two(tmp_path: Path) -> Non
 def test_a_journaled_result_whose_files_are_gone_is_not_whole(tmp_path: Path) -> None:
     task = Numbers(tmp_path, {"numbers": SCHEMA})
     result = task(3)
-    assert is_whole(result, tmp_path)
+    assert Present(tmp_path)(result)
     next((tmp_path / "lake" / "numbers.lance" / "data").iterdir()).unlink()
-    assert not is_whole(result, tmp_path)
+    assert not Present(tmp_path)(result)

@@ -79,6 +79,7 @@ KILLED = textwrap.dedent("""
     import os, signal, sys
     import pyarrow as pa
     from dataplane.engine.tables import TableTask
+    from dataplane.engine.units import Unit
     from dataplane.lineage.record import StageRun
 
     SCHEMA = pa.schema([("n", pa.int64())])
@@ -92,7 +93,7 @@ KILLED = textwrap.dedent("""
             yield "numbers", pa.record_batch({"n": [unit, unit]}, schema=SCHEMA)
 
     with StageRun("s") as run:
-        run.map(Numbers(run.root, {"numbers": SCHEMA}), [0, 1, 2, 3])
+        run.map(Numbers(run.root, {"numbers": SCHEMA}), [Unit(str(i), i) for i in range(4)], run.journal())
 """)
 
 

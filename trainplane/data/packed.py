@@ -58,13 +58,13 @@ class Packed:
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._dataset: Any = snapshot.dataset()
+        self._data = snapshot.open()
         self.n_sequences = snapshot.rows
-        self.sequence_length = int(self._dataset.schema.field("input_ids").type.list_size)
+        self.sequence_length = int(self._data.schema.field("input_ids").type.list_size)
 
     def batch(self, seq_ids: I64) -> Batch:
         """The sequences with these ids; a sequence's id is its row."""
-        table = self._dataset.take(seq_ids.tolist(), columns=["seq_id", "input_ids", "spans"])
+        table = self._data.take(seq_ids.tolist(), ["seq_id", "input_ids", "spans"])
         ids = table.column("input_ids").combine_chunks().flatten().to_numpy(zero_copy_only=False)
         found = table.column("seq_id").to_numpy()
         if not np.array_equal(found, seq_ids):

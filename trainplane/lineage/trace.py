@@ -28,7 +28,7 @@ def trace_step(step: int, run: str = LATEST, root: Path = Path()) -> dict[str, A
     """
     entry = _entry(Snapshot.load("consumed", root), step, run)
     packed = Snapshot.load("packed", root)
-    table = packed.dataset().take(entry["seq_ids"], columns=["seq_id", "n_tokens", "spans"]).to_pylist()
+    table = packed.take(entry["seq_ids"], ["seq_id", "n_tokens", "spans"]).to_pylist()
     origins = _origins({span["doc_id"] for sequence in table for span in sequence["spans"]}, root)
     sequences = [
         {
@@ -68,7 +68,7 @@ def _entries(consumed: Snapshot, run: str) -> list[dict[str, Any]]:
 
 
 def _entry(consumed: Snapshot, step: int, run: str) -> dict[str, Any]:
-    rows = consumed.to_table(filter=f"step = {int(step)}").to_pylist()
+    rows = consumed.to_table(among={"step": [step]}).to_pylist()
     if run != LATEST:
         rows = [row for row in rows if row["run_id"].startswith(run)]
     if not rows:
@@ -82,6 +82,5 @@ def _entry(consumed: Snapshot, step: int, run: str) -> dict[str, Any]:
 
 def _origins(doc_ids: set[str], root: Path) -> dict[str, dict[str, Any]]:
     """The raw locator of each document; only those rows are read."""
-    quoted = ", ".join(f"'{doc_id}'" for doc_id in sorted(doc_ids))
-    rows = Snapshot.load("raw", root).to_table(columns=LOCATOR, filter=f"doc_id IN ({quoted})").to_pylist()
+    rows = Snapshot.load("raw", root).to_table(columns=LOCATOR, among={"doc_id": sorted(doc_ids)}).to_pylist()
     return {row["doc_id"]: {name: value for name, value in row.items() if name != "doc_id"} for row in rows}

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from dataplane import schema
 from dataplane.errors import DataError
+from dataplane.lake.objectstore import write_atomically
 from dataplane.lineage.record import StageRun, stage_main
-from dataplane.snapshot import write_atomically
 from trainplane.align import session
 from trainplane.align.adapter import read_run
 from trainplane.data.chat import ChatEncoder, Message, read_examples
@@ -42,11 +42,11 @@ def _documents(run: StageRun, params: EvaluateParams) -> Documents:
     chosen = sorted(held_out[place] for place in session.choose(held_out, params.held_out_documents, params.seed))
     if not chosen:
         raise DataError("no document was held out", where="evaluate", fix="raise mix.held_out.share")
-    among = f"doc_id IN ({', '.join(repr(doc_id) for doc_id in chosen)})"
-    available = run.inputs["documents"].dataset().schema.names
+    among = {"doc_id": chosen}
+    available = run.inputs["documents"].schema.names
     columns = ["doc_id", "source", "text", *([LANGUAGE] if LANGUAGE in available else [])]
-    rows = run.inputs["documents"].to_table(columns=columns, filter=among).sort_by("doc_id").to_pylist()
-    tokens = run.inputs["tokens"].to_table(columns=["doc_id", "input_ids"], filter=among).to_pylist()
+    rows = run.inputs["documents"].to_table(columns=columns, among=among).sort_by("doc_id").to_pylist()
+    tokens = run.inputs["tokens"].to_table(columns=["doc_id", "input_ids"], among=among).to_pylist()
     by_id = {row["doc_id"]: row["input_ids"] for row in tokens}
     fit = [row for row in rows if row["text"] and len(by_id[row["doc_id"]]) <= params.max_document_tokens]
     names = {"source": [row["source"] for row in fit], "lang": [row.get(LANGUAGE) for row in fit]}

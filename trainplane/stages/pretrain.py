@@ -31,8 +31,7 @@ def _held_out(run: StageRun, params: PretrainParams, sequence_length: int, token
     ids = sorted(run.inputs["held_out"].to_table(columns=["doc_id"]).column("doc_id").to_pylist())[: params.held_out_documents]
     if not ids:
         return None
-    quoted = ", ".join(f"'{doc_id}'" for doc_id in ids)
-    rows = run.inputs["tokens"].to_table(columns=["doc_id", "input_ids"], filter=f"doc_id IN ({quoted})").sort_by("doc_id")
+    rows = run.inputs["tokens"].to_table(columns=["doc_id", "input_ids"], among={"doc_id": ids}).sort_by("doc_id")
     return HeldOut.of(rows.column("input_ids").to_pylist(), sequence_length, tokenizer.eos_token_id, tokenizer.pad_token_id)
 
 

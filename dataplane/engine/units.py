@@ -1,0 +1,80 @@
+"""Units of work that keep their name when the input grows.
+
+A unit's key is a digest of its content. Work that was done for a key is not done again, whatever else was added to or
+taken from the input, so the borders between units must not move when something is put in the middle: they follow
+the stored fragments, and where small things are grouped, the content itself says where a group ends.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dataplane.params import digest
+from dataplane.snapshot import Snapshot
+
+T = TypeVar("T")
+CUT_ONE_IN = 8  # beyond half a unit, one item in eight ends its group
+_HEX_DIGITS = 8
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One piece of work.
+
+    Attributes:
+        key: Digest of all that its result depends on beside params and code.
+        work: What the task is given.
+    """
+
+    key: str
+    work: Any
+
+
+def ranges(snapshot: Snapshot, unit_rows: int) -> list[Unit]:
+    """Units that are (offset, count) of a table's rows: parts of its fragments, none above `unit_rows`."""
+    units: list[Unit] = []
+    offset = 0
+    for fragment in snapshot.fragments():
+        n_parts = -(-fragment.rows // unit_rows)
+        borders = [fragment.rows * i // n_parts for i in range(n_parts + 1)]
+        for start, stop in itertools.pairwise(borders):
+            key = digest([fragment.total, start, stop])
+            units.append(Unit(key, (offset + start, stop - start)))
+        offset += fragment.rows
+    return units
+
+
+def whole_fragments(snapshot: Snapshot, unit_rows: int) -> list[Unit]:
+    """Units that are (offset, count) of a table's rows: neighbouring fragments together, about `unit_rows`."""
+    units: list[Unit] = []
+    offset = 0
+    for group in content_groups(snapshot.fragments(), unit_rows, weight=lambda f: f.rows, name=lambda f: f.total):
+        rows = sum(fragment.rows for fragment in group)
+        units.append(Unit(digest([fragment.total for fragment in group]), (offset, rows)))
+        offset += rows
+    return units
+
+
+def content_groups(items: Sequence[T], size: int, *, weight: Callable[[T], int], name: Callable[[T], str]) -> Iterator[list[T]]:
+    """Neighbouring items in groups of about `size`, with borders that an insertion elsewhere does not move.
+
+    Args:
+        items: In order.
+        size: Weight from which a group is full; between half of it and all of it, an item's own name decides.
+        weight: Weight of an item.
+        name: What an item is known by; a hex digest, or any text.
+    """
+    group: list[T] = []
+    total = 0
+    for item in items:
+        group.append(item)
+        total += weight(item)
+        ends = total >= size // 2 and int(digest(name(item))[:_HEX_DIGITS], 16) % CUT_ONE_IN == 0
+        if ends or total >= size:
+            yield group
+            group, total = [], 0
+    if group:
+        yield group
