@@ -34,6 +34,10 @@ I64 = npt.NDArray[np.int64]
 class TrainLmParams(Params):
     """What the model is trained on, and how large it is."""
 
+    model: str = Field(
+        "",
+        description="File of a model made before, relative to the project, to be used as it is; empty trains one. New text then changes no score.",
+    )
     sources: tuple[str, ...] = Field((), description="Trusted sources; empty takes all.")
     order: int = Field(5, ge=1, le=MAX_ORDER, description="Characters of the longest n-gram.")
     min_count: int = Field(2, ge=1, description="Occurrences below which a character is an unknown one.")

@@ -61,6 +61,10 @@ CHAT_TEMPLATE = (
 class TokenizerParams(Params):
     """How the tokenizer is trained."""
 
+    path: str = Field(
+        "",
+        description="A tokenizer.json made before, relative to the project, to be used as it is; empty trains one. New text then changes no id.",
+    )
     vocab_size: int = Field(
         8192, ge=256 + len(SPECIAL_TOKENS), le=1 << 20, description="Tokens at most, the 256 bytes and 6 special tokens included."
     )
@@ -145,13 +149,13 @@ def _write(path: Path, value: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def load(folder: Path = Path(FOLDER)) -> Tokenizer:
+def load(folder: Path = Path(FOLDER), file: str = FILE) -> Tokenizer:
     """The tokenizer, set to read special tokens that stand in a text as plain text.
 
     Raises:
         ModelMissing: There is none, or the file is damaged.
     """
-    path = folder / FILE
+    path = folder / file
     try:
         tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

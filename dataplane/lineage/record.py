@@ -114,13 +114,14 @@ class StageRun:
             units: What to work on, in the order of the rows.
             journal: What is done already; the unit's key and the journal's identity must cover all that a result depends on.
         """
+        before = _data_files(task.tables, self.root)
         outcome = local.map(task, units, workers=self.settings.n_workers(), journal=journal, title=self.stage, whole=Present(self.root))
         results = [Result.parse(result) for result in outcome.results]
         self.counts = sum((result.counts for result in results), Counter())
         self._effort = {
             "units": len(units),
             "done": len(outcome.done),
-            "bytes_written": _bytes([results[i] for i in outcome.done], self.root),
+            "bytes_written": sum(size for name, size in _data_files(task.tables, self.root).items() if name not in before),
         }
         written = {
             table: self._commit(table, schema, [result.tables.get(table, []) for result in results])
@@ -201,15 +202,10 @@ class StageRun:
         return f"{self.stage}: {rows or 'done'}{fresh} ({time.monotonic() - self._clock:.1f} s)"
 
 
-def _bytes(results: Sequence[Result], root: Path) -> int:
-    """Size of the data files that these results wrote."""
+def _data_files(tables: Iterable[str], root: Path) -> dict[tuple[str, str], int]:
+    """(table, name) -> bytes of the data files that are there."""
     store = open_store(root)
-    total = 0
-    for table in {table for result in results for table in result.tables}:
-        sizes = store.data_files(table)
-        fragments = [fragment for result in results for fragment in result.tables.get(table, [])]
-        total += sum(sizes[name] for fragment in fragments for name in store.files(fragment.data))
-    return total
+    return {(table, name): size for table in tables for name, size in store.data_files(table).items()}
 
 
 def _subtree(tree: Mapping[str, Any], path: str) -> Any:

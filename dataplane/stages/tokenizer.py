@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from tokenizers import Tokenizer
 
 from dataplane.corpus import tokenizer
 from dataplane.corpus.tokenizer import FOLDER, TokenizerParams
@@ -37,16 +38,22 @@ def _save(trained: Any, folder: Path) -> None:
     partial.rename(folder)
 
 
+def _train(run: StageRun, params: TokenizerParams) -> Tokenizer:
+    documents = run.inputs["documents"]
+    mixture = run.inputs["mixture"].to_table(columns=["doc_id", "position"])
+    sampled = tokenizer.sample(mixture, documents.to_table(columns=["doc_id", "n_bytes"]), params)
+    run.metrics({"occurrences": len(sampled)})
+    return tokenizer.train(_texts(documents, sampled), params)
+
+
 def main() -> None:
     """Runs the stage in the current project."""
     with StageRun("tokenizer", inputs=("documents", "mixture"), params=("tokenizer",)) as run:
         params = TokenizerParams.parse(run.params["tokenizer"], where="tokenizer")
-        documents = run.inputs["documents"]
-        mixture = run.inputs["mixture"].to_table(columns=["doc_id", "position"])
-        sampled = tokenizer.sample(mixture, documents.to_table(columns=["doc_id", "n_bytes"]), params)
-        trained = tokenizer.train(_texts(documents, sampled), params)
-        _save(trained, run.root / FOLDER)
-        run.metrics({"vocab_size": trained.get_vocab_size(), "occurrences": len(sampled)})
+        given = run.root / params.path
+        made = tokenizer.load(given.parent, given.name) if params.path else _train(run, params)
+        _save(made, run.root / FOLDER)
+        run.metrics({"vocab_size": made.get_vocab_size(), **({"path": params.path} if params.path else {})})
 
 
 if __name__ == "__main__":
