@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from dataplane.commands import installed, project, questions
-from dataplane.errors import TerraplaneError
+from dataplane.commands import compare, forget, installed, measures, project, publish, questions, versions
+from dataplane.errors import TerraplaneError, of_system
 
 
 class _Group(click.Group):
@@ -19,6 +19,12 @@ class _Group(click.Group):
         except TerraplaneError as error:
             click.echo(f"error: {error.render()}", err=True)
             raise SystemExit(error.exit_code) from None
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            fault = of_system(error)
+            click.echo(f"error: {fault.render()}", err=True)
+            raise SystemExit(fault.exit_code) from None
 
 
 @click.group(cls=_Group)
@@ -33,6 +39,15 @@ for command in (
     questions.why,
     questions.raw,
     questions.tour,
+    compare.diff,
+    measures.whatif,
+    measures.funnel,
+    measures.stats,
+    versions.snapshot,
+    versions.lake,
+    forget.forget,
+    publish.export,
+    publish.publish,
     installed.plugins,
     installed.models,
 ):

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from dataplane import schema
 from dataplane.errors import ParamsError
-from dataplane.lake.sql import add_view, signals_by_operator
+from dataplane.lake.views import add_view, signals_by_operator
 from dataplane.ruleset import referenced_signals
 
 Mask = npt.NDArray[np.bool_]
@@ -66,6 +66,11 @@ class Decider:
         self._connection = _connection()
         self._query = self._build_query()
         self._check(columns)
+
+    def looks_at(self) -> list[str]:
+        """The columns of the signals that decide, sorted."""
+        pairs = {pair for rule in self.rules for pair in referenced_signals(f"{rule.predicate} {rule.when}", self._known)}
+        return sorted(schema.signal_column(operator, signal) for operator, signal in pairs)
 
     def _build_query(self) -> str:
         answers = [f"CASE WHEN {rule.condition()} THEN {self._values(rule)} END AS r{i}" for i, rule in enumerate(self.rules)]

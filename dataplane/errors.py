@@ -16,6 +16,9 @@ TerraplaneError                     exit code
 from __future__ import annotations
 
 import difflib
+import errno
+import os
+import re
 from collections.abc import Iterable
 
 
@@ -90,6 +93,20 @@ class ModelMissing(EnvironmentFault):
 
 class LakeBusy(EnvironmentFault):
     """Another run holds the table."""
+
+
+_ROOM = "make room, then run the same again: finished work is kept"
+_RIGHTS = "make it writable for you, then run the same again; questions need no right to write"
+_FIXES = {errno.ENOSPC: _ROOM, errno.EDQUOT: _ROOM, errno.EFBIG: _ROOM, errno.EROFS: _RIGHTS, errno.EACCES: _RIGHTS, errno.EPERM: _RIGHTS}
+
+
+def of_system(error: OSError) -> EnvironmentFault:
+    """What the operating system refused, as an error that says how to mend it."""
+    # Lance gives its own text, with the number in it.
+    told = re.search(r"\(os error (\d+)\)", str(error))
+    number = error.errno or (int(told[1]) if told else 0)
+    message = os.strerror(number) if number else str(error).partition(", /")[0]
+    return EnvironmentFault(message, where=str(error.filename or ""), fix=_FIXES.get(number, ""))
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:

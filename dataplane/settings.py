@@ -6,12 +6,15 @@ Order, strongest first: environment (TERRAPLANE_WORKERS, TERRAPLANE_LAKE_URI, ..
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import Field, model_validator
 
+from dataplane.errors import ParamsError
 from dataplane.params import Params
 
 FILE = "settings.yaml"
@@ -27,10 +30,47 @@ class LakeSettings(Params):
     )
     uri: str = Field("", description="Folder or s3://bucket/prefix of the tables; empty is the project's `lake`. Needs dvc: referenced.")
 
+    @property
+    def held(self) -> str:
+        """Suffix of the tables that DVC holds; empty where it holds only their snapshot files."""
+        return self.format if self.dvc == "cached" else ""
+
     @model_validator(mode="after")
     def _elsewhere_is_referenced(self) -> Self:
         if self.uri and self.dvc != "referenced":
             raise ValueError("tables outside the project cannot be held by DVC: set lake.dvc to referenced")
+        return self
+
+
+class LineageSettings(Params):
+    """Where the events of runs go, in the format of OpenLineage. A key for the server is taken from OPENLINEAGE_API_KEY alone."""
+
+    openlineage: Literal["file", "http", "off"] = Field(
+        "file", description="file: lake/runs/openlineage.jsonl; http: the server at `url`; off: nowhere. A url by itself means http."
+    )
+    url: str = Field("", description="Server that takes OpenLineage events, such as http://localhost:5000.")
+    namespace: str = Field("terraplane", min_length=1, description="Namespace of the project's jobs and tables; one for each project.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_meant(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        values = dict(values)
+        if values.get("openlineage") is False:  # YAML reads a bare `off` so
+            values["openlineage"] = "off"
+        if values.get("url"):
+            values.setdefault("openlineage", "http")
+        return values
+
+    @model_validator(mode="after")
+    def _has_a_server(self) -> Self:
+        if "@" in self.url:  # no ValueError: pydantic would repeat the url, password and all
+            fix = "put the server's key into the environment: OPENLINEAGE_API_KEY"
+            raise ParamsError("the url holds a user or a password", where="lineage.url", fix=fix)
+        where = urlsplit(self.url)
+        if self.openlineage == "http" and not (where.scheme in ("http", "https") and where.hostname):
+            raise ValueError("openlineage: http needs a url that begins with http:// or https://")
         return self
 
 
@@ -40,6 +80,9 @@ class Settings(Params):
     workers: int = Field(0, ge=0, description="Worker processes; 0 takes one for each core.")
     models: str = Field("", description="Folder of fetched models; empty takes the user's cache folder.")
     lake: LakeSettings = Field(default_factory=lambda: LakeSettings.parse(None, where="lake"), description="Where the tables lie.")
+    lineage: LineageSettings = Field(
+        default_factory=lambda: LineageSettings.parse(None, where="lineage"), description="Where the events of runs go."
+    )
 
     def n_workers(self) -> int:
         """Worker processes to start."""

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from dataplane.lake.objectstore import write_atomically
 from dataplane.lake.parquet import ParquetStore
 from dataplane.lake.store import Among, Data, Fragment, Store
 from dataplane.schema import UNDIGESTED
-from dataplane.settings import load_settings
+from dataplane.settings import LakeSettings, load_settings
 
 LAKE = "lake"
 TAGS = "snapshots.yaml"
@@ -41,7 +41,11 @@ _MODULUS = 1 << 128
 
 def open_store(root: Path = Path()) -> Store:
     """The store of a project's lake, as its settings say."""
-    lake = load_settings(root).lake
+    return open_lake(load_settings(root).lake, root)
+
+
+def open_lake(lake: LakeSettings, root: Path = Path()) -> Store:
+    """The store of a lake that is in this format and place."""
     kind = {"lance": LanceStore, "parquet": ParquetStore}[lake.format]
     return kind(lake.uri or str(root / LAKE), SHARED_GRACE_SECONDS if lake.uri else 0.0)
 
@@ -71,7 +75,10 @@ class Snapshot:
         """
         path = snapshot_path(table, root)
         try:
-            return cls.parse(path.read_text(encoding="utf-8"), root)
+            found = cls.parse(path.read_text(encoding="utf-8"), root)
+            if found.table != table:
+                raise ValueError(f"of table {found.table!r}")
+            return found
         except FileNotFoundError:
             raise DataError(f"table {table!r} is not there yet ({path})", fix="run `dvc repro`") from None
         except (ValueError, KeyError, TypeError):
@@ -79,9 +86,16 @@ class Snapshot:
 
     @classmethod
     def parse(cls, text: str, root: Path = Path()) -> Snapshot:
-        """A snapshot from the text of its file."""
+        """A snapshot from the text of its file.
+
+        Raises:
+            ValueError, KeyError, TypeError: It is damaged.
+        """
         values = json.loads(text)
-        return cls(table=values["table"], digest=values["digest"], rows=values["rows"], root=root)
+        snapshot = cls(table=values["table"], digest=values["digest"], rows=values["rows"], root=root)
+        if not (re.fullmatch("[0-9a-f]{32}", snapshot.digest) and isinstance(snapshot.rows, int)):
+            raise ValueError("no digest, or no number of rows")
+        return snapshot
 
     @property
     def uri(self) -> str:
@@ -145,11 +159,18 @@ class Snapshot:
             raise DataError(f"{self.uri} has no version with digest {self.digest}", fix="run `dvc checkout`, or `dvc repro`")
         return version.fragments
 
+    def text(self) -> str:
+        """What the snapshot file holds."""
+        return json.dumps({"table": self.table, "digest": self.digest, "rows": self.rows}, indent=1, sort_keys=True) + "\n"
+
+    @property
+    def md5(self) -> str:
+        """What DVC knows the snapshot file by."""
+        return hashlib.md5(self.text().encode(), usedforsecurity=False).hexdigest()
+
     def write(self) -> None:
         """Writes the snapshot file, atomically."""
-        values = asdict(self)
-        del values["root"]
-        write_atomically(snapshot_path(self.table, self.root), json.dumps(values, indent=1, sort_keys=True) + "\n")
+        write_atomically(snapshot_path(self.table, self.root), self.text(), self.table)
 
 
 def snapshot_path(table: str, root: Path = Path()) -> Path:
@@ -217,7 +238,11 @@ def content_digest(schema: pa.Schema, rows: int, total: int) -> str:
 
 def write_part(table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], root: Path = Path()) -> list[Fragment]:
     """Streams batches to fragments that belong to no version yet, and sums their content on the way."""
-    store = open_store(root)
+    return write_fragments(open_store(root), table, schema, batches)
+
+
+def write_fragments(store: Store, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> list[Fragment]:
+    """As `write_part`, to a store that need not be the project's."""
     rest = (part for batch in batches for part in _slices(batch))
     written: list[Fragment] = []
     while (first := next(rest, None)) is not None:

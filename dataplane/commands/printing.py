@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -23,29 +23,6 @@ def print_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
         click.echo(json_text(list(rows)))
     else:
         rows_as_table(list(rows[0]) if rows else [], rows)
-
-
-def print_table(table: Any, style: str) -> None:
-    """Prints an Arrow table as table, json or csv."""
-    printers: dict[str, Callable[[Any], None]] = {"json": _as_json, "csv": _as_csv, "table": _as_table}
-    printers[style](table)
-
-
-def _as_json(table: Any) -> None:
-    click.echo(json_text(table.to_pylist()))
-
-
-def _as_csv(table: Any) -> None:
-    import csv
-
-    writer = csv.writer(sys.stdout)
-    writer.writerow(table.column_names)
-    for row in table.to_pylist():
-        writer.writerow([value if not isinstance(value, dict | list) else json_text(value) for value in row.values()])
-
-
-def _as_table(table: Any) -> None:
-    rows_as_table(table.column_names, table.to_pylist())
 
 
 def rows_as_table(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:

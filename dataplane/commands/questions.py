@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
-from dataplane.commands.printing import JSON_OPTION, console, json_text, print_table, section
+from dataplane.commands.printing import JSON_OPTION, console, json_text, section
 
 
 @click.command()
-@click.argument("query")
-@click.option("--format", "style", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+@click.argument("query", required=False)
+@click.option("--format", "style", type=click.Choice(["table", "json", "csv", "parquet"]), help="By the suffix of --out, or table.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write; it is replaced once the answer is complete.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, help="Seconds it may take.")
+@click.option("--memory", default="2GB", show_default=True, help="Memory it may take.")
 @JSON_OPTION
-def sql(query: str, style: str, as_json: bool) -> None:
-    """Answers one read-only SQL question over the lake's tables ('SHOW TABLES' lists them)."""
-    from dataplane.lineage.query import answer
+def sql(query: str | None, style: str | None, out: Path | None, timeout: float, memory: str, as_json: bool) -> None:
+    """Answers one read-only SQL question over the lake's tables ('SHOW TABLES' lists them).
 
-    print_table(answer(query), "json" if as_json else style)
+    Without QUERY it reads the question from a pipe, or asks for questions on a terminal. An older version of a table is
+    asked as documents AT (VERSION => 'TAG OR DIGEST') or documents AT (TIMESTAMP => '2026-12-01 10:00').
+    """
+    from dataplane.commands.answers import chosen_format, show, write_answer
+    from dataplane.lake.sql import answering, connect
+
+    style = chosen_format("json" if as_json else style, out)
+    if query is None and sys.stdin.isatty():
+        from dataplane.lake.repl import Repl
+
+        Repl(connect(memory_limit=memory), show, timeout=timeout).run()
+        return
+    with answering(connect(memory_limit=memory), query if query is not None else sys.stdin.read(), timeout=timeout) as answer:
+        write_answer(answer, style, out)
 
 
 @click.command()

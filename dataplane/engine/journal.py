@@ -10,14 +10,34 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
+from dataplane.errors import LakeBusy
 from dataplane.lake.objectstore import write_atomically
 
 FOLDER = "journal"
 ABOUT = "about"
 KEPT_IDENTITIES = 4  # so that going back to earlier params costs nothing
+
+
+@contextmanager
+def stage_lock(root: Path, stage: str) -> Iterator[None]:
+    """Holds a stage, so that no other run of it writes the same tables.
+
+    Raises:
+        LakeBusy: Somebody else holds it.
+    """
+    path = root / FOLDER / f"{stage}.lock"
+    path.parent.mkdir(exist_ok=True)
+    try:
+        with FileLock(path, timeout=0):
+            yield
+    except Timeout:
+        raise LakeBusy(f"another run of stage {stage!r} is at work in this project", fix="wait for it to end") from None
 
 
 class Journal:
@@ -54,22 +74,22 @@ class Journal:
         """The result of a finished unit, None where it is not finished."""
         try:
             return json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):  # a damaged one is not finished
             return None
 
     def put(self, key: str, result: Any) -> None:
         """Records a finished unit, atomically."""
-        write_atomically(self.folder / f"{key}.json", json.dumps(result))
+        write_atomically(self.folder / f"{key}.json", json.dumps(result), FOLDER)
 
     def note(self, about: dict[str, Any]) -> None:
         """Says what the identity stands for, for later runs under another one."""
-        write_atomically(self.folder / ABOUT, json.dumps(about))
+        write_atomically(self.folder / ABOUT, json.dumps(about), FOLDER)
 
     def about(self) -> dict[str, Any]:
         """What `note` said last; empty where nothing was."""
         try:
             return dict(json.loads((self.folder / ABOUT).read_text(encoding="utf-8")))
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):
             return {}
 
     def keep(self, keys: set[str]) -> None:

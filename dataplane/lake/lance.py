@@ -7,44 +7,70 @@ columns in several files: that is how an operator's signals are added without re
 from __future__ import annotations
 
 import json
+import math
 import os
+import random
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from dataplane.errors import DataError
-from dataplane.lake import objectstore
+from dataplane.errors import DataError, LakeBusy
+from dataplane.lake import damage, objectstore
 from dataplane.lake.store import FIX, Among, Data, Store, Version
 
 # Lance reports on stderr that a data set is about to be created, once for each table. Errors still come through.
 os.environ.setdefault("LANCE_LOG", "error")
 
 MAX_ROWS_PER_FILE = 1 << 21  # above what a fragment is given: one call makes one file
+COMMIT_ATTEMPTS = 30
+NEWEST_FIRST = (1 << 64) - 1  # Lance names the list of a version's files by this less its number
+# What a scan of local files holds at once. Lance's own limits are for far stores, and let a wide scan take gigabytes.
+NEAR = {"io_buffer_size": 64 << 20, "batch_readahead": 4, "fragment_readahead": 1}
 REMOVED_FIELD = -2  # what Lance writes in place of a field id whose column in this file is no longer read
 
 
+@objectstore.reports_faults
 class LanceData(Data):
     """A version of a Lance table."""
 
-    def __init__(self, dataset: Any) -> None:
-        self.relation, self.schema = dataset, dataset.schema
+    def __init__(self, uri: str, dataset: Any) -> None:
+        self.uri, self.relation, self.schema = uri, dataset, dataset.schema
 
     def batches(
         self, columns: Sequence[str] | None, among: Among, batch_size: int, offset: int, limit: int | None
     ) -> Iterator[pa.RecordBatch]:
         """Rows in stored order."""
-        span = {"offset": offset, "limit": limit} if offset or limit is not None else {}
+        options: dict[str, Any] = {"offset": offset, "limit": limit} if offset or limit is not None else {}
+        options |= {"batch_size": batch_size} | ({} if objectstore.is_remote(self.uri) else NEAR)
         names = list(columns) if columns is not None else None
         chosen = _sql(among) if among else None
-        yield from self.relation.scanner(columns=names, filter=chosen, batch_size=batch_size, scan_in_order=True, **span).to_batches()
+        with damage.named(self.uri, self.damaged):
+            yield from self.relation.scanner(columns=names, filter=chosen, scan_in_order=True, **options).to_batches()
 
     def take(self, rows: Sequence[int], columns: Sequence[str] | None) -> pa.Table:
         """Rows by their place."""
-        return self.relation.take(list(rows), columns=list(columns) if columns is not None else None)
+        with damage.named(self.uri, self.damaged):
+            return self.relation.take(list(rows), columns=list(columns) if columns is not None else None)
+
+    def damaged(self) -> str | None:
+        """The first data file that cannot be read."""
+        from lance.file import LanceFileReader
+
+        options = objectstore.lance_options(self.uri)
+        names = [file.path for fragment in self.relation.get_fragments() for file in fragment.metadata.files]
+        files = [objectstore.join(self.uri, "data", name) for name in dict.fromkeys(names)]
+
+        def read(file: str) -> None:
+            for _ in LanceFileReader(file, options).read_all().to_batches():
+                pass
+
+        return damage.first_unreadable(files, lambda file: LanceFileReader(file, options), read)
 
 
+@objectstore.reports_faults
 class LanceStore(Store):
     """Tables as Lance data sets."""
 
@@ -77,34 +103,35 @@ class LanceStore(Store):
 
     def publish(self, table: str, schema: pa.Schema, version: Version) -> None:
         """Makes the fragments the newest version and tags it with its digest."""
-        import lance
         from lance.fragment import FragmentMetadata
 
-        uri, options = self.table_uri(table), objectstore.lance_options(self.table_uri(table))
+        uri = self.table_uri(table)
         if not objectstore.is_remote(uri):
             Path(uri).parent.mkdir(parents=True, exist_ok=True)
         fragments = [FragmentMetadata.from_json(fragment.data) for fragment in version.fragments]
-        dataset = lance.LanceDataset.commit(uri, lance.LanceOperation.Overwrite(schema, fragments), storage_options=options)
-        if version.digest in dataset.tags.list():
-            dataset.tags.update(version.digest, dataset.version)
-        else:
+        dataset = _overwrite(uri, schema, fragments)
+        try:
             dataset.tags.create(version.digest, dataset.version)
+        except ValueError:  # it is there: an earlier version has this content, or another run is committing it
+            dataset.tags.update(version.digest, dataset.version)
 
     def open(self, table: str, digest: str) -> LanceData:
         """The version with this content."""
         dataset = self._dataset(table)
         if dataset is None:
             raise DataError(f"{self.table_uri(table)} is not there", fix=FIX)
-        tags = dataset.tags.list()
-        if digest not in tags:
-            raise DataError(f"{self.table_uri(table)} has no version with digest {digest}", fix=FIX)
-        return LanceData(dataset.checkout_version(tags[digest]["version"]))
+        uri = self.table_uri(table)
+        with damage.named(uri, lambda: objectstore.join(uri, "_refs", "tags", f"{digest}.json")):
+            number = _tagged(dataset, digest)
+        if number is None:
+            raise DataError(f"{uri} has no version with digest {digest}", fix=FIX)
+        with damage.named(uri, lambda: objectstore.join(uri, "_versions", f"{NEWEST_FIRST - number}.manifest")):
+            return LanceData(uri, dataset.checkout_version(number))
 
     def is_newest(self, table: str, digest: str) -> bool:
         """Whether the newest version has this digest."""
         dataset = self._dataset(table)
-        known = dataset.tags.list() if dataset is not None else {}
-        return digest in known and known[digest]["version"] == dataset.version
+        return dataset is not None and _tagged(dataset, digest) == dataset.version
 
     def used(self, table: str) -> set[str]:
         """Names of the data files that some version refers to."""
@@ -116,17 +143,21 @@ class LanceStore(Store):
         return {file.path for version in versions for fragment in version.get_fragments() for file in fragment.metadata.files}
 
     def forget(self, table: str, digests: Sequence[str]) -> None:
-        """Removes versions: those of the digests, and those that no tag names."""
+        """Removes versions: those of the digests, and those that no tag names once they are older than the grace."""
         dataset = self._dataset(table)
         if dataset is None:
             return
-        for digest in digests:
-            if digest in dataset.tags.list():
-                dataset.tags.delete(digest)
-        tagged = {tag["version"] for tag in dataset.tags.list().values()}
-        stale = [version["version"] for version in dataset.versions() if version["version"] not in tagged | {dataset.version}]
+        tags = {digest: tag["version"] for digest, tag in dataset.tags.list().items()}
+        for digest in tags.keys() & set(digests):
+            dataset.tags.delete(digest)
+        dropped = {tags.pop(digest) for digest in digests if digest in tags}
+        kept = {*tags.values(), dataset.version}
+        # Another run that shares the lake may have committed a version and not tagged it yet, or be about to commit a file.
+        limit = time.time() - self.grace_seconds if self.grace_seconds else math.inf
+        old = {version["version"] for version in dataset.versions() if version["timestamp"].timestamp() < limit}
+        stale = sorted((old | dropped) - kept)
         if stale:
-            dataset.cleanup_old_versions(versions=stale, delete_unverified=True, error_if_tagged_old_versions=False)
+            dataset.cleanup_old_versions(versions=stale, delete_unverified=not self.grace_seconds, error_if_tagged_old_versions=False)
 
     def fragment_batches(self, table: str, digest: str, data: str, columns: Sequence[str], batch_size: int) -> Iterator[pa.RecordBatch]:
         """Rows of one fragment of a version, in stored order."""
@@ -164,9 +195,49 @@ class LanceStore(Store):
         import lance
 
         uri = self.table_uri(table)
-        if not objectstore.sizes(objectstore.join(uri, "_versions")):
+        try:
+            with damage.named(uri, lambda: _newest_manifest(uri)):
+                return lance.dataset(uri, storage_options=objectstore.lance_options(uri))
+        except ValueError as error:  # no such table; but Lance gives a store that does not answer this class as well
+            if objectstore.is_fault(uri, error):
+                raise
             return None
-        return lance.dataset(uri, storage_options=objectstore.lance_options(uri))
+
+
+def _newest_manifest(uri: str) -> str | None:
+    """The file that Lance opens a table by; None where the table has no version."""
+    folder = objectstore.join(uri, "_versions")
+    names = [name for name in objectstore.sizes(folder) if name.endswith(".manifest")]
+    return objectstore.join(folder, min(names)) if names else None
+
+
+def _overwrite(uri: str, schema: pa.Schema, fragments: Sequence[Any]) -> Any:
+    """Commits the fragments as a version that holds nothing else."""
+    import lance
+    from lance.commit import CommitConflictError
+
+    operation, attempts = lance.LanceOperation.Overwrite(schema, fragments), 0
+    while True:
+        try:
+            return lance.LanceDataset.commit(uri, operation, storage_options=objectstore.lance_options(uri))
+        except OSError as error:
+            begun = "Dataset already exists" in str(error)  # what is said where two runs begin a table
+            if not (begun or isinstance(error, CommitConflictError)):
+                raise
+            # Another run was first. Its version stays, older than ours: an overwrite needs nothing of what was before.
+            attempts += 1
+            if attempts == COMMIT_ATTEMPTS:
+                raise LakeBusy(f"{attempts} commits of other runs came first", where=uri, fix="run again: finished work is kept") from None
+            time.sleep(random.uniform(0, attempts / 10))
+
+
+def _tagged(dataset: Any, digest: str) -> int | None:
+    """The number of the version that a tag names; asked for by name, since listing reads every tag."""
+    try:
+        number: int = dataset.tags.get_version(digest)
+    except ValueError:
+        return None
+    return number
 
 
 def _sql(among: Mapping[str, Sequence[str | int]]) -> str:

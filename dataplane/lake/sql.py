@@ -1,143 +1,220 @@
-"""DuckDB over the lake: one view for each table, with signals shown as ``operator.signal``, and no way to write.
+"""DuckDB over the lake: one view for each table, and no way to write or to read anything else.
 
-The connection is locked down before a question reaches it: no file, network or extension access, and no setting that
-could bring them back.
+The connection is locked down before a question reaches it: no file, network or extension access, no setting that could
+bring them back, no Python variables, and room to spill only in a folder of its own. A question has to be one reading
+statement and runs in a read-only transaction.
 """
 
 from __future__ import annotations
 
-import json
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from dataplane.errors import DataError, UsageError
-from dataplane.schema import SIGNAL_SEPARATOR
-from dataplane.snapshot import LAKE, Snapshot
+from dataplane.errors import DataError, TerraplaneError, UsageError
+from dataplane.lake import at, damage, objectstore
+from dataplane.lake.limits import Watch
+from dataplane.lake.runs import runs_table
+from dataplane.lake.views import UNIONS, add_union, add_view
+from dataplane.snapshot import Snapshot, tables
 
-# A view over the tables that several stages write, each its own.
-UNIONS = {"decisions": ("clean_decisions", "select_decisions"), "quarantine": ("ingest_quarantine", "clean_quarantine")}
-
-RUN_COLUMNS = pa.schema([
-    ("run_id", pa.string()), ("stage", pa.string()), ("status", pa.string()), ("started_at", pa.string()), ("seconds", pa.float64()),
-    ("version", pa.string()), ("params_digest", pa.string()), ("rows_in", pa.int64()), ("kept", pa.int64()), ("dropped", pa.int64()),
-    ("quarantined", pa.int64()), ("inputs", pa.string()), ("outputs", pa.string()), ("op_ids", pa.string()), ("params", pa.string()),
-    ("workers", pa.int64()), ("error", pa.string()),
-])  # fmt: skip
+MEMORY_LIMIT = "2GB"
+SPILL_LIMIT = "32GB"
+BATCH_ROWS = 1 << 14
+_AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)? ?[KMGT]i?B", re.IGNORECASE)
+READING = "only one reading statement is answered (SELECT, FROM, DESCRIBE, SUMMARIZE, EXPLAIN)"
+LOOK_AROUND = "`dataplane sql 'SHOW TABLES'` lists the tables, `DESCRIBE documents` a table's columns"
 
 
-def connect(root: Path = Path(), *, memory_limit: str = "2GB") -> Any:
+def connect(root: Path = Path(), *, memory_limit: str = MEMORY_LIMIT) -> Any:
     """A locked-down DuckDB connection with a view for each table of the project's lake.
 
     Args:
         root: Folder of the project.
-        memory_limit: What DuckDB may take, in its own notation.
+        memory_limit: What DuckDB may take, such as 2GB.
+
+    Raises:
+        UsageError: The limit is no amount of memory.
+    """
+    connection = private_connection(memory_limit)
+    there = [Snapshot.load(table, root) for table in tables(root)]
+    for snapshot in there:
+        add_view(connection, snapshot.table, snapshot.dataset())
+    for name, parts in UNIONS.items():
+        if have := [part for part in parts if part in tables(root)]:
+            add_union(connection, name, have)
+    connection.register("runs", runs_table(root))
+    connection.register("snapshots", _snapshots(there))
+    return connection
+
+
+def private_connection(memory_limit: str = MEMORY_LIMIT) -> Any:
+    """A DuckDB connection in memory that reaches nothing outside itself but its own spill folder, which goes with it.
+
+    Raises:
+        UsageError: The limit is no amount of memory.
     """
     import duckdb
 
-    connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false", "memory_limit": memory_limit})
-    for path in sorted((root / LAKE).glob("*.json")):
-        add_view(connection, path.stem, Snapshot.load(path.stem, root).dataset())
-    _add_unions(connection)
-    connection.register("runs", pa.Table.from_pylist(read_runs(root), schema=RUN_COLUMNS))
-    connection.register("snapshots", _snapshots(root))
+    if not _AMOUNT.fullmatch(memory_limit):  # DuckDB takes -1 for no limit at all
+        raise UsageError(f"{memory_limit!r} is no amount of memory", where="sql", fix="give it as in --memory 2GB")
+    spill = tempfile.mkdtemp(prefix="terraplane-sql-")  # readable by its owner alone
+    settings = {
+        "python_enable_replacements": "false",
+        "temp_directory": spill,
+        "max_temp_directory_size": SPILL_LIMIT,
+        "memory_limit": memory_limit,
+        "allow_persistent_secrets": "false",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+    }
+    connection = duckdb.connect(":memory:", config=settings)
+    weakref.finalize(connection, shutil.rmtree, spill, ignore_errors=True)
+    connection.execute("SET TimeZone = 'UTC'")  # the same answer on every machine
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
 
 
-def add_view(connection: Any, name: str, data: Any) -> None:
-    """Registers Arrow data or a Lance data set and shows it under `name`, its signals packed by operator."""
-    connection.register(f"_{name}", data)
-    connection.execute(f'CREATE OR REPLACE VIEW "{name}" AS {packed_select(data.schema, f"_{name}")}')
-
-
-def packed_select(schema: pa.Schema, relation: str) -> str:
-    """A SELECT that packs flat signals ``operator__signal`` into one struct for each operator.
-
-    DuckDB pushes a filter on ``operator.signal`` of this view down to the flat column.
-    """
-    plain = [f'"{name}"' for name in schema.names if SIGNAL_SEPARATOR not in name]
-    packed = [_struct(operator, signals) for operator, signals in signals_by_operator(schema).items()]
-    return f'SELECT {", ".join(plain + packed)} FROM "{relation}"'
-
-
-def _struct(operator: str, signals: list[str]) -> str:
-    fields = ", ".join(f'"{signal}" := "{operator}{SIGNAL_SEPARATOR}{signal}"' for signal in signals)
-    return f'struct_pack({fields}) AS "{operator}"'
-
-
-def signals_by_operator(schema: pa.Schema) -> dict[str, list[str]]:
-    """Operator -> its signals, from the flat columns of a schema."""
-    found: dict[str, list[str]] = {}
-    for name in schema.names:
-        operator, separator, signal = name.partition(SIGNAL_SEPARATOR)
-        if separator:
-            found.setdefault(operator, []).append(signal)
-    return found
-
-
-def _add_unions(connection: Any) -> None:
-    have = {row[0] for row in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()}
-    for name, tables in UNIONS.items():
-        there = [table for table in tables if table in have]
-        if there:
-            selects = " UNION ALL BY NAME ".join(f'SELECT * FROM "{table}"' for table in there)
-            connection.execute(f'CREATE VIEW "{name}" AS {selects}')
-
-
-def read_runs(root: Path = Path()) -> list[dict[str, Any]]:
-    """The records of all runs, oldest first, as rows of `runs`."""
-    rows = []
-    for path in (root / LAKE / "runs").glob("*.json"):
-        values = json.loads(path.read_text(encoding="utf-8"))
-        counts = values["rows"]
-        row = {name: values.get(name) for name in RUN_COLUMNS.names} | {
-            "rows_in": counts.get("in"),
-            "kept": counts.get("kept"),
-            "dropped": counts.get("dropped"),
-            "quarantined": counts.get("quarantined"),
-        }
-        rows.append(row | {name: json.dumps(values[name], sort_keys=True) for name in ("inputs", "outputs", "op_ids", "params")})
-    return sorted(rows, key=lambda row: (row["started_at"], row["run_id"]))
-
-
-def _snapshots(root: Path) -> pa.Table:
-    loaded = [Snapshot.load(path.stem, root) for path in sorted((root / LAKE).glob("*.json"))]
+def _snapshots(there: list[Snapshot]) -> pa.Table:
     return pa.table(
         {
-            "table": pa.array([s.table for s in loaded], pa.string()),
-            "digest": pa.array([s.digest for s in loaded], pa.string()),
-            "rows": pa.array([s.rows for s in loaded], pa.int64()),
-            "uri": pa.array([s.uri for s in loaded], pa.string()),
+            "table": pa.array([s.table for s in there], pa.string()),
+            "digest": pa.array([s.digest for s in there], pa.string()),
+            "rows": pa.array([s.rows for s in there], pa.int64()),
+            "uri": pa.array([s.uri for s in there], pa.string()),
         }
     )
 
 
-def ask(connection: Any, query: str) -> pa.Table:
-    """The answer to one read-only question.
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a question, to be read once, in order.
+
+    Attributes:
+        schema: Its columns.
+        batches: Its rows.
+    """
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+    def to_table(self) -> pa.Table:
+        """All rows, in memory."""
+        return pa.Table.from_batches(self.batches, schema=self.schema)
+
+
+def ask(connection: Any, query: str, root: Path = Path(), timeout: float | None = None) -> pa.Table:
+    """The whole answer to one read-only question; see `answering`."""
+    with answering(connection, query, root, timeout) as answer:
+        return answer.to_table()
+
+
+@contextmanager
+def answering(connection: Any, query: str, root: Path = Path(), timeout: float | None = None) -> Iterator[Answer]:
+    """The answer to one read-only question, streamed.
+
+    Args:
+        connection: What `connect` returned.
+        query: One reading statement; a table may be followed by AT (VERSION => ...) or AT (TIMESTAMP => ...).
+        root: Folder of the project.
+        timeout: Seconds that DuckDB may take; None is without end.
 
     Raises:
-        UsageError: It is not one SELECT-like statement, or DuckDB refuses it; the message is DuckDB's own.
-        DataError: It ran out of the memory limit.
+        UsageError: It is not one reading statement, or DuckDB refuses it; the message is DuckDB's own.
+        DataError: It ran out of time or memory, or a version that it names is not there.
     """
+    watch = Watch(connection, timeout)
+
+    def evaluate(expression: str) -> str | None:
+        with _reading(connection, f"SELECT CAST(({expression}) AS VARCHAR)", watch) as answer:
+            text: str | None = answer.to_table().column(0)[0].as_py()
+            return text
+
+    with _errors_translated():
+        rewritten = at.rewrite(connection, query, evaluate, root)
+    with _reading(connection, rewritten, watch) as answer:
+        yield answer
+
+
+@contextmanager
+def _reading(connection: Any, query: str, watch: Watch) -> Iterator[Answer]:
+    """The answer to a question without AT."""
+    with _errors_translated():
+        _check_reading(connection, query)
+        connection.execute("BEGIN TRANSACTION READ ONLY")
+    try:
+        with _errors_translated():
+            reader = watch.call(lambda: connection.sql(query).to_arrow_reader(BATCH_ROWS))
+        with reader:
+            yield Answer(reader.schema, _translated(watch.batches(reader)))
+    finally:
+        connection.rollback()
+
+
+def _translated(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    with _errors_translated():
+        yield from batches
+
+
+def _check_reading(connection: Any, query: str) -> None:
+    """Refuses what is not one statement that reads."""
+    import duckdb
+
+    statements = connection.extract_statements(query)
+    kinds = [statement.type for statement in statements]
+    if kinds == [duckdb.StatementType.EXPLAIN]:
+        # EXPLAIN ANALYZE runs what it explains.
+        kinds = [statement.type for statement in connection.extract_statements(_explained(query))]
+    if kinds == [duckdb.StatementType.MULTI]:
+        raise UsageError(READING, where="sql", fix="a PIVOT has to name its values: PIVOT ... ON source IN ('a', 'b')")
+    if kinds != [duckdb.StatementType.SELECT]:
+        raise UsageError(READING, where="sql", fix="ask a SELECT")
+
+
+def _explained(query: str) -> str:
+    """The statement after EXPLAIN, ANALYZE and their options."""
+    found = at.tokens(query)[1:]
+    if found and found[0].text.lower() == "analyze":
+        found = found[1:]
+    if found and found[0].text == "(":
+        found = found[1 + next((i for i, token in enumerate(found) if token.text == ")"), 0) :]
+    return query.encode()[found[0].start :].decode() if found else ""
+
+
+@contextmanager
+def _errors_translated() -> Iterator[None]:
+    """DuckDB's errors, also those that come through Arrow, as ours."""
     import duckdb
 
     try:
-        statements = connection.extract_statements(query)
-    except duckdb.Error as error:
-        raise UsageError(str(error), where="sql", fix="correct the question") from None
-    reading = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
-    if len(statements) != 1 or statements[0].type not in reading:
-        raise UsageError(
-            "only one reading statement is answered (SELECT, FROM, DESCRIBE, SUMMARIZE, EXPLAIN)", where="sql", fix="ask a SELECT"
-        )
-    try:
-        return connection.sql(query).to_arrow_table()
-    except duckdb.OutOfMemoryException as error:
-        raise DataError(str(error), where="sql", fix="ask for fewer columns, or raise --memory") from None
-    except duckdb.Error as error:
-        raise UsageError(
-            str(error), where="sql", fix="`dataplane sql 'SHOW TABLES'` lists the tables, `DESCRIBE documents` a table's columns"
-        ) from None
+        yield
+    except TerraplaneError:
+        raise
+    except (duckdb.Error, pa.ArrowException, OSError, ValueError) as error:
+        raise _translation(error) from None
+
+
+def _translation(error: Exception) -> TerraplaneError:
+    text = str(error)
+    if "Out of Memory Error" in text:
+        return DataError(_first_line(error), where="sql", fix="ask for fewer columns, or raise --memory (`memory` in Python)")
+    if "reading the stream registered as" in text:
+        if fault := objectstore.fault_told("sql", text):
+            return fault
+        return DataError(damage.first_line(error), where="sql", fix=damage.FIX)
+    if 'near "AT"' in text:
+        return UsageError(text, where="sql", fix=at.SHAPE)
+    return UsageError(text, where="sql", fix=LOOK_AROUND)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]

@@ -8,6 +8,7 @@ content, and work can be skipped for fragments that have not changed.
 from __future__ import annotations
 
 import json
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -66,10 +67,12 @@ class Data(ABC):
     """One version of a table, open for reading.
 
     Attributes:
+        uri: Where the table lies.
         schema: Its Arrow schema.
         relation: What DuckDB can register; it pushes columns and filters down.
     """
 
+    uri: str
     schema: pa.Schema
     relation: Any
 
@@ -82,6 +85,10 @@ class Data(ABC):
     @abstractmethod
     def take(self, rows: Sequence[int], columns: Sequence[str] | None) -> pa.Table:
         """Rows by their place, in the order asked."""
+
+    @abstractmethod
+    def damaged(self) -> str | None:
+        """The location of the first data file that is missing or cannot be read; None where all can."""
 
 
 class Store(ABC):
@@ -159,15 +166,21 @@ class Store(ABC):
             self.publish(table, schema, known)
 
     def version(self, table: str, digest: str) -> Version | None:
-        """The manifest of a version, None where there is none."""
+        """The manifest of a version, None where there is none.
+
+        Raises:
+            DataError: It is damaged.
+        """
+        path = self._manifest(table, digest)
         try:
-            values = json.loads(objectstore.get_text(self._manifest(table, digest)))
+            values = json.loads(objectstore.get_text(path))
+            columns = [(name, kind) for name, kind in values["columns"]]
+            return Version(**values | {"columns": columns, "fragments": [Fragment(**f) for f in values["fragments"]]})
         except FileNotFoundError:
             return None
-        except ValueError:
-            raise DataError(f"manifest {self._manifest(table, digest)} is damaged", fix=FIX) from None
-        columns = [(name, kind) for name, kind in values["columns"]]
-        return Version(**values | {"columns": columns, "fragments": [Fragment(**f) for f in values["fragments"]]})
+        except (ValueError, KeyError, TypeError):
+            fix = f"run `dvc checkout`; or remove {path}, and its stage, run again, writes it anew"
+            raise DataError(f"manifest {path} is damaged", fix=fix) from None
 
     def versions(self, table: str) -> list[Version]:
         """All versions, oldest first."""
@@ -185,10 +198,14 @@ class Store(ABC):
         return all(name in have for fragment in fragments for name in self.files(fragment.data))
 
     def drop(self, table: str, digests: Sequence[str]) -> None:
-        """Forgets versions and removes the data files that only they referred to."""
+        """Forgets versions and removes the data files that only they referred to, however young these are."""
+        gone = [version for digest in digests if (version := self.version(table, digest))]
         self.forget(table, digests)
         for digest in digests:
             objectstore.remove(self._manifest(table, digest))
+        used = self.used(table)
+        for name in {name for version in gone for fragment in version.fragments for name in self.files(fragment.data)} - used:
+            objectstore.remove(self._data_file(table, name))
         self.sweep(table)
 
     def sweep(self, table: str) -> list[str]:
@@ -198,12 +215,15 @@ class Store(ABC):
             Their names.
         """
         used = self.used(table)
-        orphans = [name for name in self.data_files(table) if name not in used]
-        if self.grace_seconds:
-            limit = time.time() - self.grace_seconds
-            orphans = [name for name in orphans if objectstore.modified_at(self._data_file(table, name)) < limit]
+        files = objectstore.files(objectstore.join(self.table_uri(table), "data"))
+        limit = time.time() - self.grace_seconds if self.grace_seconds else math.inf
+        orphans = [name for name, file in files.items() if name not in used and file.modified < limit]
         for name in orphans:
             objectstore.remove(self._data_file(table, name))
+        folder = objectstore.join(self.table_uri(table), MANIFESTS)
+        for name, file in objectstore.files(folder).items():
+            if name.endswith(objectstore.PARTIAL) and file.modified < limit:  # a killed run left it half-written
+                objectstore.remove(objectstore.join(folder, name))
         return sorted(orphans)
 
     def _manifest(self, table: str, digest: str) -> str:

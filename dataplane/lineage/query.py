@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from dataplane.errors import UsageError
-from dataplane.lake.sql import ask, connect, signals_by_operator
+from dataplane.lake.sql import connect
+from dataplane.lake.views import signals_by_operator
 from dataplane.params import load_params
 from dataplane.schema import DOC_ID_HEX_CHARS
 from dataplane.snapshot import Snapshot, snapshot_path
@@ -150,8 +151,3 @@ def examples(root: Path = Path()) -> list[str]:
     if "consumed" in tables:
         lines.append(f"  trainplane trace --run latest --step {step}")
     return lines
-
-
-def answer(query: str, root: Path = Path()) -> Any:
-    """The Arrow table that answers a read-only SQL question."""
-    return ask(connect(root), query)
