@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test test-all lint types plugins clean
+.PHONY: demo test test-all lint types plugins streaming clean
 
 # torch first: deepspeed is built from source against it. DS_BUILD_OPS=0 compiles no kernels; DeepSpeed makes those it uses.
 $(VENV)/installed: pyproject.toml
@@ -48,5 +48,13 @@ plugins: $(VENV)/installed
 	$(PIP) install --quiet --quiet --no-build-isolation --no-deps ./plugins/terraplane-emoji
 	python -m pytest plugins/terraplane-emoji
 
+# mosaicml-streaming wants transformers < 5 and numpy < 2.2, so the reader that MDS exports are tested with lives alone.
+streaming: .venv-streaming/installed
+
+.venv-streaming/installed:
+	$(PYTHON) -m venv .venv-streaming
+	.venv-streaming/bin/python -m pip install --quiet --quiet "mosaicml-streaming>=0.13,<0.14"
+	touch $@
+
 clean:
-	rm -rf $(VENV) lake models metrics plots report journal data/sample
+	rm -rf $(VENV) .venv-streaming lake models metrics plots report journal data/sample
