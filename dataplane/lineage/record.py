@@ -9,6 +9,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -16,17 +17,16 @@ from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
-from filelock import FileLock, Timeout
 
 from dataplane import lockfile
 from dataplane.engine import local
-from dataplane.engine.journal import FOLDER as JOURNAL_FOLDER
-from dataplane.engine.journal import Journal
+from dataplane.engine.journal import Journal, stage_lock
 from dataplane.engine.tables import Present, Result, TableTask
 from dataplane.engine.units import Unit
-from dataplane.errors import AccountingError, EnvironmentFault, LakeBusy, ParamsError, TerraplaneError
+from dataplane.errors import AccountingError, ParamsError, TerraplaneError, of_system
 from dataplane.lake.objectstore import write_atomically
 from dataplane.lake.store import Fragment
+from dataplane.lineage.openlineage import Events
 from dataplane.params import digest, load_params
 from dataplane.settings import Settings, load_settings
 from dataplane.snapshot import LAKE, Snapshot, commit_parts, open_store, write_part
@@ -66,14 +66,16 @@ class StageRun:
         self._metrics: dict[str, Any] = {}
         self._op_ids: dict[str, str] = {}
         self._effort: dict[str, int] = {}
-        self._lock = FileLock(self.root / JOURNAL_FOLDER / f"{stage}.lock")
+        self._origins: dict[str, dict[str, Any]] = {}
+        self._events = Events(self.settings.lineage, stage, self.root)
+        self._lock = ExitStack()
 
     def __enter__(self) -> Self:
-        self._take_lock()
+        self._lock.enter_context(stage_lock(self.root, self.stage))
         try:
             self._begin()
         except BaseException:
-            self._lock.release()
+            self._lock.close()
             raise
         return self
 
@@ -94,7 +96,7 @@ class StageRun:
             else:
                 self._record("FAIL", error)
         finally:
-            self._lock.release()
+            self._lock.close()
 
     def identity(self, **more: Any) -> str:
         """Digest of what every unit's result depends on: the locked code, and `more`."""
@@ -143,6 +145,16 @@ class StageRun:
         """Notes the operators of this run: name -> op_id."""
         self._op_ids.update(op_ids)
 
+    def came_from(self, table: str, *, columns: Mapping[str, Sequence[str]] | None = None, rows: Sequence[str] = ()) -> None:
+        """Notes for the lineage of columns what only this run's operators and rules tell.
+
+        Args:
+            table: A table that it writes.
+            columns: Column -> what the operator that wrote it has read: columns of the table itself.
+            rows: What decided which rows the table has: columns of inputs, as TABLE.COLUMN.
+        """
+        self._origins[table] = {"columns": dict(columns or {}), "rows": list(rows)}
+
     def account(self, *, rows_in: int, kept: int, dropped: int = 0, quarantined: int = 0) -> None:
         """Closes the books.
 
@@ -163,16 +175,8 @@ class StageRun:
 
     def _write_metrics(self) -> None:
         values = ({"rows": self._rows} if self._rows else {}) | self._metrics
-        write_atomically(
-            self.root / METRICS / f"{self.stage}.json", json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-        )
-
-    def _take_lock(self) -> None:
-        (self.root / JOURNAL_FOLDER).mkdir(exist_ok=True)
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            raise LakeBusy(f"another run of stage {self.stage!r} is at work in this project", fix="wait for it to end") from None
+        text = json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        write_atomically(self.root / METRICS / f"{self.stage}.json", text, self.stage)
 
     def _record(self, status: str, error: BaseException | None = None) -> None:
         values = {
@@ -194,7 +198,9 @@ class StageRun:
             "error": f"{type(error).__name__}: {error}" if error else None,
             "pid": os.getpid(),
         }
-        write_atomically(self.root / LAKE / "runs" / f"{self.run_id}.json", json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+        text = json.dumps(values, indent=1, ensure_ascii=False) + "\n"
+        write_atomically(self.root / LAKE / "runs" / f"{self.run_id}.json", text, self.stage)
+        self._events.send(values | {"metrics": self._metrics, "origins": self._origins})
 
     def _summary(self) -> str:
         rows = ", ".join(f"{count:,} {name}" for name, count in self._rows.items())
@@ -225,8 +231,9 @@ def stage_main(main: Callable[[], None]) -> None:
         sys.stderr.write(f"error: {error.render()}\n")
         raise SystemExit(error.exit_code) from None
     except OSError as error:
-        sys.stderr.write(f"error: {error.strerror or error}: {error.filename or ''}\n")
-        raise SystemExit(EnvironmentFault.exit_code) from None
+        fault = of_system(error)
+        sys.stderr.write(f"error: {fault.render()}\n")
+        raise SystemExit(fault.exit_code) from None
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; run the same command to go on where it stopped\n")
         raise SystemExit(130) from None

@@ -17,6 +17,7 @@ from dataplane import schema
 from dataplane.engine.journal import Journal
 from dataplane.engine.tables import Present, Result, TableTask
 from dataplane.engine.units import Unit, ranges
+from dataplane.lineage.columns import made_by
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.params import digest
 from dataplane.pipeline import CleanParams, Outcome, Pipeline, Step, build, documents_schema, quarantine_batch, text_hash
@@ -163,6 +164,7 @@ def main() -> None:
         plan = planned(params.pipeline, operators)
         op_ids = {operator.name: operator.op_id for operator in operators}
         run.used(op_ids)
+        run.came_from("documents", columns=made_by(operators))
         journal = run.journal(pipeline=to_json(plan), decode=DECODE_VERSION)
         earlier = find_earlier(journal, plan, operators, run.root)
         units = [_with_earlier(unit, earlier, Present(run.root)) for unit in ranges(raw, UNIT_ROWS)]

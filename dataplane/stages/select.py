@@ -68,8 +68,9 @@ def main() -> None:
         )
         decided = rules(SelectParams.parse(run.params["select"], where="select"), clean)
         documents = run.inputs["documents"]
-        Decider(decided, documents.schema, stage="select", run_id=run.run_id)  # faults in rules show before any work
+        decider = Decider(decided, documents.schema, stage="select", run_id=run.run_id)  # faults in rules show before any work
         run.used({rule.operator: rule.op_id for rule in decided})
+        run.came_from("selected", rows=[f"documents.{column}" for column in decider.looks_at()])
         journal = run.journal(rules=[asdict(rule) for rule in decided])
         written = run.map(Select(run.root, documents, decided, run.run_id), whole_fragments(documents, UNIT_ROWS), journal)
         counts = _counts(documents, written)
