@@ -8,14 +8,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from dataplane import lockfile
+from dataplane import lockfile, tombstones
 from dataplane.errors import EnvironmentFault, UsageError
 from dataplane.schema import NAME
+from dataplane.settings import LakeSettings
 from dataplane.stage_graph import Inputs, dump, dvc_yaml
 
 GITIGNORE = """\
@@ -30,6 +31,7 @@ DVCIGNORE = "journal/\n.venv/\n"
 SETTINGS = """\
 # Where and how fast a run goes; nothing here changes an output.
 workers: 0    # processes; 0 takes one for each core
+# Where the tables lie; `dataplane lake move` changes it.
 """
 
 
@@ -43,6 +45,7 @@ class Wanted:
     preferences: Sequence[str] = ()
     in_place: bool = False
     training: bool = True
+    lake: LakeSettings = field(default_factory=lambda: LakeSettings.parse(None, where="lake"))
 
 
 @dataclass(frozen=True)
@@ -96,10 +99,12 @@ def create(directory: Path, wanted: Wanted) -> list[str]:
         instructions=folders["instructions"],
         preferences=folders["preferences"],
         training=wanted.training,
+        held=wanted.lake.held,
     )
     globs = {name: [path for _, paths in groups for path in paths] for name, groups in placed.items()}
     named = [{"name": group.name, "paths": paths} for group, (_, paths) in zip(benchmarks, placed["benchmarks"], strict=True)]
     _write(directory, inputs, listed, named, globs)
+    (directory / "settings.yaml").write_text(SETTINGS + dump({"lake": wanted.lake.model_dump(mode="json")}), encoding="utf-8")
     _track(directory, wanted.in_place)
     return _next_steps(directory, sources)
 
@@ -158,9 +163,9 @@ def _write(
     template = files("dataplane.template").joinpath("params.yaml").read_text(encoding="utf-8")
     (directory / "params.yaml").write_text(fill_template(template, sources, benchmarks, globs, inputs), encoding="utf-8")
     (directory / "dvc.yaml").write_text(dump(dvc_yaml(inputs)), encoding="utf-8")
-    (directory / "settings.yaml").write_text(SETTINGS, encoding="utf-8")
     (directory / ".gitignore").write_text(GITIGNORE, encoding="utf-8")
     (directory / ".dvcignore").write_text(DVCIGNORE, encoding="utf-8")
+    (directory / tombstones.FILE).touch()
     lockfile.write(directory)
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from dataplane import tombstones
+
 DATA_CODE = ("code.dataplane", "plugins")
 TRAIN_CODE = ("code.trainplane",)
 LOCK = "plugins.lock.json"
@@ -40,10 +42,14 @@ class Stage:
     package: str = "dataplane"
     plots: Sequence[str] = field(default=())
 
-    def definition(self) -> dict[str, Any]:
-        """The stage as dvc.yaml spells it."""
+    def definition(self, held: str = "lance") -> dict[str, Any]:
+        """The stage as dvc.yaml spells it.
+
+        Args:
+            held: Suffix of the tables that DVC holds; empty where it holds only their snapshot files.
+        """
         lock = {LOCK: list(TRAIN_CODE if self.package == "trainplane" else DATA_CODE)}
-        tables = [entry for table in self.writes for entry in ({f"lake/{table}.lance": {"persist": True}}, f"lake/{table}.json")]
+        tables = [entry for table in self.writes for entry in table_outs(table, held)]
         stage: dict[str, Any] = {
             "cmd": f"python -m {self.package}.stages.{self.name}",
             "deps": [*(f"lake/{table}.json" for table in self.reads), *self.deps],
@@ -54,6 +60,11 @@ class Stage:
         if self.plots:
             stage["plots"] = [{path: {"x": "step", "y": "loss"}} for path in self.plots]
         return {key: value for key, value in stage.items() if value}
+
+
+def table_outs(table: str, held: str) -> list[Any]:
+    """What DVC holds of a table: its rows, which a run goes on from, and its snapshot file."""
+    return [*([{f"lake/{table}.{held}": {"persist": True}}] if held else []), f"lake/{table}.json"]
 
 
 DATA_STAGES = (
@@ -107,6 +118,7 @@ class Inputs:
         preferences: Files of preference pairs; without them there is no dpo.
         sample: Whether the raw files are the default sample, written by a stage of its own.
         training: Whether the project trains at all.
+        held: Suffix of the tables that DVC holds; empty where it holds only their snapshot files.
     """
 
     raw: Sequence[str]
@@ -115,6 +127,7 @@ class Inputs:
     preferences: Sequence[str] = ()
     sample: bool = False
     training: bool = True
+    held: str = "lance"
 
 
 def dvc_yaml(inputs: Inputs) -> dict[str, Any]:
@@ -126,9 +139,9 @@ def dvc_yaml(inputs: Inputs) -> dict[str, Any]:
             "params": ["sample", {LOCK: ["code.dataplane", "sample"]}],
             "outs": ["data/sample"],
         }
-    ingest = Stage("ingest", params=["sources"], writes=["raw", "ingest_quarantine"], deps=inputs.raw)
+    ingest = Stage("ingest", params=["sources"], writes=["raw", "ingest_quarantine"], deps=[*inputs.raw, tombstones.FILE])
     for stage in [ingest, *DATA_STAGES, *_training(inputs)]:
-        definition = stage.definition()
+        definition = stage.definition(inputs.held)
         if stage.name in ("decontaminate", "evaluate"):
             definition["deps"] = [*definition["deps"], *inputs.benchmarks]
         stages[stage.name] = definition

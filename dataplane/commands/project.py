@@ -20,6 +20,9 @@ import click
 @click.option("--preferences", multiple=True, metavar="GLOB", help="JSONL files of preference pairs; adds the dpo stage.")
 @click.option("--in-place", is_flag=True, help="Read the raw files where they are instead of copying them under DVC.")
 @click.option("--data-only", is_flag=True, help="Leave the training stages out.")
+@click.option("--lake-format", type=click.Choice(["lance", "parquet"]), default="lance", show_default=True, help="Format of the tables.")
+@click.option("--lake-dvc", type=click.Choice(["cached", "referenced"]), help="Whether DVC holds the tables, or their snapshot files only.")
+@click.option("--lake-uri", default="", metavar="URI", help="Folder or s3://bucket/prefix for the tables; DVC then holds no rows.")
 def init(
     directory: Path,
     sources: Sequence[str],
@@ -28,10 +31,16 @@ def init(
     preferences: Sequence[str],
     in_place: bool,
     data_only: bool,
+    lake_format: str,
+    lake_dvc: str | None,
+    lake_uri: str,
 ) -> None:
     """Makes a project in DIRECTORY for your own files; `cd DIRECTORY && dvc repro` runs it."""
     from dataplane.project import Wanted, create
+    from dataplane.settings import LakeSettings
 
-    wanted = Wanted(sources, benchmarks, instructions, preferences, in_place, training=not data_only)
+    held = lake_dvc or ("referenced" if lake_uri else "cached")
+    lake = LakeSettings.parse({"format": lake_format, "dvc": held, "uri": lake_uri}, where="lake")
+    wanted = Wanted(sources, benchmarks, instructions, preferences, in_place, training=not data_only, lake=lake)
     for line in create(directory, wanted):
         click.echo(line)

@@ -36,7 +36,7 @@ class TrainLmParams(Params):
 
     model: str = Field(
         "",
-        description="File of a model made before, relative to the project, to be used as it is; empty trains one. New text then changes no score.",
+        description="File of a model made before, relative to the project, used as it is: new text changes no score; empty trains one.",
     )
     sources: tuple[str, ...] = Field((), description="Trusted sources; empty takes all.")
     order: int = Field(5, ge=1, le=MAX_ORDER, description="Characters of the longest n-gram.")

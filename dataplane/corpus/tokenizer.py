@@ -63,7 +63,7 @@ class TokenizerParams(Params):
 
     path: str = Field(
         "",
-        description="A tokenizer.json made before, relative to the project, to be used as it is; empty trains one. New text then changes no id.",
+        description="A tokenizer.json made before, relative to the project, used as it is: new text changes no id; empty trains one.",
     )
     vocab_size: int = Field(
         8192, ge=256 + len(SPECIAL_TOKENS), le=1 << 20, description="Tokens at most, the 256 bytes and 6 special tokens included."

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dataplane import schema
+from dataplane import schema, tombstones
 from dataplane.engine.tables import TableTask
 from dataplane.engine.units import Unit, content_groups
 from dataplane.errors import DataError
@@ -18,30 +20,42 @@ from dataplane.params import digest
 from dataplane.snapshot import Snapshot
 from dataplane.sources.files import InputFile, SourceSpec, expand, parse_specs
 from dataplane.sources.records import Reader, check_formats
+from dataplane.tombstones import Tombstone, file_hash
 
 UNIT_BYTES = 8 << 20
 
 
 class Ingest(TableTask):
-    """Reads a group of files."""
+    """Reads a group of files, and leaves out what is to be forgotten."""
 
-    def __init__(self, root: Path, specs: Sequence[SourceSpec], run_id: str) -> None:
+    def __init__(self, root: Path, specs: Sequence[SourceSpec], forgotten: Sequence[str], run_id: str) -> None:
         super().__init__(root, {"raw": schema.RAW, "ingest_quarantine": schema.QUARANTINE})
-        self.specs, self.run_id = list(specs), run_id
+        self.specs, self.forgotten, self.run_id = list(specs), list(forgotten), run_id
 
     def run(self, unit: Sequence[InputFile]) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The records of the files, in order."""
+        forgotten = pa.array(self.forgotten, pa.string())
         for file in unit:
             reader = Reader(self.specs[file.spec], file, self.run_id)
-            yield from reader.batches()
+            for table, batch in reader.batches():
+                kept = batch if table != "raw" else batch.filter(pc.invert(pc.is_in(batch.column("doc_id"), forgotten)))
+                self.counts["forgotten"] += len(batch) - len(kept)
+                if len(kept):
+                    yield table, kept
             self.counts["found"] += reader.found
 
 
-def units(files: Sequence[InputFile], specs: Sequence[SourceSpec]) -> list[Unit]:
+def units(files: Sequence[InputFile], specs: Sequence[SourceSpec], forgotten: Sequence[Tombstone]) -> list[Unit]:
     """Neighbouring files together, so that a unit is worth a worker's while; a file that comes or goes moves no border far off."""
     found = []
+    buried: dict[str, list[str]] = defaultdict(list)
+    for tombstone in forgotten:
+        buried[tombstone.file].append(tombstone.doc_id)
     for group in content_groups(files, UNIT_BYTES, weight=lambda file: file.path.stat().st_size, name=lambda file: file.uri):
-        content = [(file.uri, file.key, file_digest(file.path), specs[file.spec].model_dump(mode="json")) for file in group]
+        content = [
+            (file.uri, file.key, file_digest(file.path), specs[file.spec].model_dump(mode="json"), sorted(buried[file_hash(file.uri)]))
+            for file in group
+        ]
         found.append(Unit(digest(content), group))
     return found
 
@@ -71,7 +85,9 @@ def main() -> None:
         specs = parse_specs(run.params["sources"])
         check_formats(specs)
         files = expand(specs, run.root)
-        written = run.map(Ingest(run.root, specs, run.run_id), units(files, specs), run.journal())
+        forgotten = tombstones.read(run.root)
+        task = Ingest(run.root, specs, [tombstone.doc_id for tombstone in forgotten], run.run_id)
+        written = run.map(task, units(files, specs, forgotten), run.journal())
         raw, quarantine = written["raw"], written["ingest_quarantine"]
         if not raw.rows:
             raise DataError(
@@ -80,8 +96,8 @@ def main() -> None:
                 fix="`dataplane sql 'SELECT uri, error, message FROM quarantine'` says why",
             )
         _check_ids(raw)
-        run.account(rows_in=run.counts["found"], kept=raw.rows, quarantined=quarantine.rows)
-        run.metrics({"files": len(files), **_counts(raw, quarantine)})
+        run.account(rows_in=run.counts["found"], kept=raw.rows, dropped=run.counts["forgotten"], quarantined=quarantine.rows)
+        run.metrics({"files": len(files), "forgotten": run.counts["forgotten"], **_counts(raw, quarantine)})
 
 
 def _check_ids(raw: Snapshot) -> None:
