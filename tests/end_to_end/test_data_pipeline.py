@@ -1,6 +1,5 @@
 """The data stages over a small corpus of several kinds: same digests for any number of workers and after kills, books that add up."""
 
-import gzip
 import json
 import os
 import random
@@ -11,93 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 
-from dataplane import lockfile
 from dataplane.lake.sql import ask, connect
 from dataplane.lineage.query import payload, why
 from dataplane.snapshot import Snapshot
-
-STAGES = ["ingest", "train_lm", "clean", "select", "dedup", "decontaminate", "mix", "tokenizer", "tokenize", "pack"]
-TABLES = [
-    "raw", "ingest_quarantine", "documents", "edits", "clean_decisions", "clean_quarantine", "selected", "select_decisions", "signatures",
-    "deduplicated", "duplicates", "decontaminated", "contamination", "mixture", "held_out", "tokens", "packed",
-]  # fmt: skip
-ITEM = "which of the seven rivers of the northern province carries more silt to the sea than all of the others together"
-
-WORDS = (
-    "the river grain mill boat bridge spring father harvest village count winter road stone market letter window garden "
-    "teacher song mountain cloud table history number question answer city train morning evening paper story island and of to "
-    "with that have be"
-).split()
-CHARACTERS = "春江水暖鸭先知山重路复疑无柳暗花明又一村天地人和国家学生老师读书写字工作生活时间城市历史文化社会经济发展的是了在不有"
-
-
-def sentence(rng: random.Random) -> str:
-    return " ".join(rng.choice(WORDS) for _ in range(rng.randint(8, 16))).capitalize() + "."
-
-
-def chinese(rng: random.Random) -> str:
-    return "".join(rng.choice(CHARACTERS) for _ in range(rng.randint(12, 30))) + "。"
-
-
-def write_corpus(root: Path) -> None:
-    rng = random.Random(7)
-    rows = [{"id": str(i), "text": "\n".join(sentence(rng) for _ in range(9)), "url": f"http://h.test/{i}"} for i in range(60)]
-    rows.append(rows[3] | {"id": "copy"})
-    rows.append({"id": "leak", "text": rows[5]["text"] + "\n" + ITEM.upper() + "?"})
-    rows.append({"id": "pii", "text": rows[6]["text"] + " Write to ann.lee@example.org."})
-    (root / "data/en").mkdir(parents=True)
-    with gzip.open(root / "data/en/rows.jsonl.gz", "wt", encoding="utf-8") as stream:
-        stream.writelines(json.dumps(row) + "\n" for row in rows)
-        stream.write("this is no JSON\n")
-    (root / "data/zh").mkdir()
-    for i in range(25):
-        text = "".join(chinese(rng) for _ in range(8))
-        (root / f"data/zh/{i}.txt").write_bytes(text.encode("gb18030" if i % 2 else "utf-8"))
-    (root / "data/web").mkdir()
-    body = "".join(f"<p>{' '.join(sentence(rng) for _ in range(4))}</p>" for _ in range(5))
-    navigation = "<nav><a href='/'>Home</a><a href='/about'>About us</a></nav>"
-    (root / "data/web/page.html").write_text(
-        f"<html><head><title>A page</title></head><body>{navigation}<article>{body}</article></body></html>"
-    )
-    (root / "data/web/empty.html").write_text("")
-    (root / "bench.jsonl").write_text(json.dumps({"id": "q1", "question": ITEM}) + "\n")
-
-
-PARAMS = {
-    "sources": [
-        {"name": "en", "kind": "books", "paths": ["data/en/*.jsonl.gz"], "options": {"id": "id"}},
-        {"name": "zh", "kind": "news", "paths": ["data/zh/*.txt"]},
-        {"name": "web", "kind": "web", "paths": ["data/web/*.html"]},
-    ],
-    "train_lm": {"sources": ["en", "zh"]},
-    "clean": {
-        "pipeline": [
-            {"use": "html_text", "when": "mime = 'text/html'"},
-            {"use": "encoding_repair"},
-            {"use": "text_signals"},
-            {"use": "toxicity", "drop": "now"},
-            {"use": "perplexity"},
-            {"use": "scrub_pii"},
-        ]
-    },
-    "select": {"rules": [{"use": "gopher_repetition"}]},
-    "dedup": {},
-    "decontaminate": {"benchmarks": [{"name": "bench", "paths": ["bench.jsonl"], "fields": ["question"], "id_field": "id"}]},
-    "mix": {"held_out": {"share": 0.05, "min_per_source": 1}},
-    "tokenizer": {"vocab_size": 400},
-    "tokenize": {},
-    "pack": {"sequence_length": 128},
-}
-
-
-def make(root: Path) -> Path:
-    root.mkdir(parents=True)
-    write_corpus(root)
-    (root / "params.yaml").write_text(yaml.safe_dump(PARAMS, allow_unicode=True))
-    lockfile.write(root)
-    return root
+from tests.faults.corpus import STAGES, TABLES, make
 
 
 def run(root: Path, stage: str, workers: int = 1, kill_after: float | None = None) -> int:

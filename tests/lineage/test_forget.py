@@ -19,7 +19,7 @@ Put = Callable[[str, pa.Table], Snapshot]
 
 
 def rows_of(table: pa.Schema, rows: list[dict[str, Any]]) -> pa.Table:
-    return pa.Table.from_pylist([{name: None for name in table.names} | row for row in rows], schema=table)
+    return pa.Table.from_pylist([dict.fromkeys(table.names) | row for row in rows], schema=table)
 
 
 A, B, C, D = (letter * 32 for letter in "abcd")

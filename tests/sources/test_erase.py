@@ -28,7 +28,7 @@ def jsonl(ids: bool) -> bytes:
 
 def warc(gzipped: bool) -> bytes:
     records = []
-    for i, text in enumerate(TEXTS):
+    for text in TEXTS:
         http = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<p>{text}</p>".encode()
         head = "WARC/1.0\r\nWARC-Type: response\r\nContent-Type: application/http; msgtype=response\r\n"
         records.append(f"{head}Content-Length: {len(http)}\r\n\r\n".encode() + http + b"\r\n\r\n")
