@@ -71,7 +71,7 @@ def stages(root: Path) -> dict[str, dict[str, Any]]:
 
 def tables_of(stage: Mapping[str, Any]) -> list[str]:
     """The tables that a stage of dvc.yaml, or of dvc.lock, writes."""
-    paths = [out if isinstance(out, str) else str(out.get("path", "")) for out in stage.get("outs", [])]
+    paths = [out if isinstance(out, str) else str(out.get("path") or next(iter(out))) for out in stage.get("outs", [])]
     return [match[1] for path in paths if (match := SNAPSHOT_FILE.match(path))]
 
 

@@ -165,7 +165,7 @@ def _write(
     (directory / "dvc.yaml").write_text(dump(dvc_yaml(inputs)), encoding="utf-8")
     (directory / ".gitignore").write_text(GITIGNORE, encoding="utf-8")
     (directory / ".dvcignore").write_text(DVCIGNORE, encoding="utf-8")
-    (directory / tombstones.FILE).touch()
+    (directory / tombstones.FILE).write_text("\n", encoding="utf-8")  # DVC warns of empty files
     lockfile.write(directory)
 
 

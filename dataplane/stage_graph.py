@@ -63,8 +63,9 @@ class Stage:
 
 
 def table_outs(table: str, held: str) -> list[Any]:
-    """What DVC holds of a table: its rows, which a run goes on from, and its snapshot file."""
-    return [*([{f"lake/{table}.{held}": {"persist": True}}] if held else []), f"lake/{table}.json"]
+    """What DVC holds of a table: its rows, which a run goes on from, and its snapshot file, which tells them until it ends."""
+    paths = [*([f"lake/{table}.{held}"] if held else []), f"lake/{table}.json"]
+    return [{path: {"persist": True}} for path in paths]
 
 
 DATA_STAGES = (

@@ -41,7 +41,7 @@ def test_init_copies_tracks_and_writes_a_pipeline(files: Path, tmp_path: Path) -
     assert next(iter(stages)) == "ingest"
     assert list(stages)[-1] == "report"
     assert "pretrain" not in stages
-    assert stages["ingest"]["deps"] == ["data/notes", "data/rows"]
+    assert stages["ingest"]["deps"] == ["data/notes", "data/rows", "forgotten.jsonl"]
     status = subprocess.run(["git", "status", "--short"], cwd=project, capture_output=True, text=True, check=True).stdout
     assert "data/notes.dvc" in status
     dag = subprocess.run([sys.executable, "-m", "dvc", "status"], cwd=project, capture_output=True, text=True, check=True).stdout
@@ -56,7 +56,7 @@ def test_init_in_place_reads_the_files_where_they_are(files: Path, tmp_path: Pat
     assert not (project / "data").exists()
     params = yaml.safe_load((project / "params.yaml").read_text())
     assert params["sources"][0]["paths"] == [f"{files}/notes/*.md"]
-    assert yaml.safe_load((project / "dvc.yaml").read_text())["stages"]["ingest"]["deps"] == [f"{files}/notes"]
+    assert yaml.safe_load((project / "dvc.yaml").read_text())["stages"]["ingest"]["deps"] == [f"{files}/notes", "forgotten.jsonl"]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def _texts(documents: Snapshot, sampled: pa.Array) -> Iterator[pa.Array]:
 
 
 def _save(trained: Any, folder: Path) -> None:
-    """Replaces the folder in one rename, so that a kill leaves the old tokenizer or the new one."""
+    """Puts a whole folder in place: a kill leaves the old tokenizer, the new one, or none, and never half of one."""
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     tokenizer.save(trained, partial)
