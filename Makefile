@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test test-all lint types plugins streaming clean
+.PHONY: demo test test-all test-histories lint types plugins streaming bench-setup clean
 
 # torch first: deepspeed is built from source against it. DS_BUILD_OPS=0 compiles no kernels; DeepSpeed makes those it uses.
 $(VENV)/installed: pyproject.toml
@@ -37,6 +37,13 @@ test-all: $(VENV)/installed
 	dataplane models fetch
 	python -m pytest
 
+# The slow tests of what the lake promises: examples of the docs, history under DVC in both modes, purges, kills.
+test-histories: $(VENV)/installed
+	dataplane models fetch
+	python -m pytest tests/docs tests/end_to_end
+	python -m pytest tests/upkeep -k "cached-lance or referenced-parquet"
+	python -m tests.faults.kill --count 20
+
 lint: $(VENV)/installed
 	ruff check .
 	ruff format --check .
@@ -47,6 +54,9 @@ types: $(VENV)/installed
 plugins: $(VENV)/installed
 	$(PIP) install --quiet --quiet --no-build-isolation --no-deps ./plugins/terraplane-emoji
 	python -m pytest plugins/terraplane-emoji
+
+# The peers of the present benchmarks (DuckDB, polars) are in the project's own environment.
+bench-setup: $(VENV)/installed
 
 # mosaicml-streaming wants transformers < 5 and numpy < 2.2, so the reader that MDS exports are tested with lives alone.
 streaming: .venv-streaming/installed
