@@ -10,6 +10,7 @@ There is no normaliser, and all 256 bytes are in the alphabet: nothing is unknow
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -178,31 +179,40 @@ def token_id(tokenizer: Tokenizer, token: str) -> int:
     return int(found)
 
 
-def fertility(texts: pa.Array, n_tokens: pa.Array, groups: pa.Array) -> dict[str, dict[str, float]]:
-    """How many tokens the texts of each group take.
+def sizes(texts: pa.Array, n_tokens: pa.Array, groups: Mapping[str, pa.Array]) -> Counter[tuple[str, str, str]]:
+    """What fertility is made of; the counts of two parts of a corpus add up.
 
     Args:
-        texts: string or large_string [n].
+        texts: string or large_string [n]; null reads as empty.
         n_tokens: integers [n], tokens of each text.
-        groups: string [n], e.g. kind or language.
+        groups: Name of a grouping (kind, language) -> string [n]; null counts as unknown.
 
     Returns:
-        Group -> documents, tokens, bytes_per_token, tokens_per_word (words as the signal
-        text_signals.n_words counts them), sorted by group; shares over nothing are 0.
+        (grouping, group, what) -> count, for what = documents, tokens, bytes, words (as text_signals.n_words counts them).
     """
-    table = pa.table({
-        "group": groups,
+    columns = {
+        "documents": pa.array(np.ones(len(texts), np.int64)),
         "tokens": n_tokens.cast(pa.int64()),
-        "bytes": pc.binary_length(texts).cast(pa.int64()),
+        "bytes": pc.fill_null(pc.binary_length(texts).cast(pa.int64()), 0),
         "words": pa.array(measure(texts)[:, SIGNALS.index("n_words")].astype(np.int64)),
-    })  # fmt: skip
-    sums = table.group_by("group").aggregate([("tokens", "sum"), ("bytes", "sum"), ("words", "sum"), ("tokens", "count")])
-    return {
-        row["group"]: {
-            "documents": row["tokens_count"],
-            "tokens": row["tokens_sum"],
-            "bytes_per_token": row["bytes_sum"] / row["tokens_sum"] if row["tokens_sum"] else 0.0,
-            "tokens_per_word": row["tokens_sum"] / row["words_sum"] if row["words_sum"] else 0.0,
-        }
-        for row in sums.sort_by("group").to_pylist()
     }
+    counted: Counter[tuple[str, str, str]] = Counter()
+    for grouping, values in groups.items():
+        table = pa.table({"group": pc.fill_null(values, "unknown"), **columns})
+        for row in table.group_by("group").aggregate([(what, "sum") for what in columns]).to_pylist():
+            counted.update({(grouping, row["group"], what): row[f"{what}_sum"] for what in columns})
+    return counted
+
+
+def fertility(counted: Mapping[tuple[str, str, str], int]) -> dict[str, dict[str, dict[str, float]]]:
+    """Grouping -> group -> documents, tokens, bytes_per_token, tokens_per_word, from `sizes`; shares over nothing are 0."""
+    told: dict[str, dict[str, dict[str, float]]] = {}
+    for grouping, group in sorted({key[:2] for key in counted}):
+        documents, tokens, size, words = (counted.get((grouping, group, what), 0) for what in ("documents", "tokens", "bytes", "words"))
+        told.setdefault(grouping, {})[group] = {
+            "documents": documents,
+            "tokens": tokens,
+            "bytes_per_token": size / tokens if tokens else 0.0,
+            "tokens_per_word": tokens / words if words else 0.0,
+        }
+    return told

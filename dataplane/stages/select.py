@@ -19,7 +19,7 @@ from dataplane.lineage.record import StageRun, stage_main
 from dataplane.pipeline import CleanParams, Step
 from dataplane.snapshot import Snapshot
 
-UNIT_ROWS = 1 << 18
+UNIT_ROWS = 1 << 15
 BATCH_ROWS = 1 << 16
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from dataplane.corpus.tokenizer import (
     load,
     sample,
     save,
+    sizes,
     token_id,
     train,
 )
@@ -108,11 +110,17 @@ def test_the_sample_is_the_start_of_the_mixture_within_its_bytes() -> None:
 def test_fertility_counts_by_group() -> None:
     texts = pa.array(["one two", "我们好", "three", None])
     groups = pa.array(["en", "zh", "en", "none"])
-    assert fertility(texts, pa.array([4, 3, 2, 0]), groups) == {
-        "en": {"documents": 2, "tokens": 6, "bytes_per_token": 2.0, "tokens_per_word": 2.0},
-        "none": {"documents": 1, "tokens": 0, "bytes_per_token": 0.0, "tokens_per_word": 0.0},
-        "zh": {"documents": 1, "tokens": 3, "bytes_per_token": 3.0, "tokens_per_word": 1.0},
+    n_tokens = pa.array([4, 3, 2, 0])
+    want = {
+        "by_language": {
+            "en": {"documents": 2, "tokens": 6, "bytes_per_token": 2.0, "tokens_per_word": 2.0},
+            "none": {"documents": 1, "tokens": 0, "bytes_per_token": 0.0, "tokens_per_word": 0.0},
+            "zh": {"documents": 1, "tokens": 3, "bytes_per_token": 3.0, "tokens_per_word": 1.0},
+        }
     }
+    assert fertility(sizes(texts, n_tokens, {"by_language": groups})) == want
+    parts = [sizes(texts[i : i + 1], n_tokens[i : i + 1], {"by_language": groups[i : i + 1]}) for i in range(4)]
+    assert fertility(sum(parts, Counter())) == want
 
 
 def test_transformers_loads_the_folder_with_pad_apart_from_eos_and_marks_the_answer(folder: Path) -> None:
