@@ -22,6 +22,8 @@ from dataplane.lake.store import FIX, MANIFESTS, Among, Data, Store, Version
 MAX_ROWS_PER_FILE = 1 << 21  # above what a fragment is given: one call makes one file
 ROW_GROUP_BYTES = 16 << 20  # in memory; a row that is asked for by its place costs its row group
 ROW_GROUP_ROWS = 1 << 16
+# What a scan of local files holds at once; the reader's own limits are for far stores.
+NEAR = {"batch_readahead": 4, "fragment_readahead": 1}
 NEWEST = "newest"  # in the folder of manifests: the digest that was committed last
 
 
@@ -56,7 +58,8 @@ class ParquetData(Data):
         with damage.named(self.uri, self.damaged):
             if among is not None or (not offset and limit is None):
                 chosen = _expression(among) if among else None
-                yield from self.relation.scanner(columns=names, filter=chosen, batch_size=batch_size).to_batches()
+                options = {"batch_size": batch_size} | ({} if objectstore.is_remote(self.uri) else NEAR)
+                yield from self.relation.scanner(columns=names, filter=chosen, **options).to_batches()
             else:
                 yield from self._range(names, batch_size, offset, limit)
 

@@ -1,0 +1,194 @@
+"""What one per cent of new documents costs, against a run from nothing over all of them; the digests have to be equal.
+
+    python benchmarks/incremental.py [--quick] [--plain] [--corpus FOLDER] [--copies N]
+
+Prints one JSON line for each stage and one for all of them. The corpus is a crawl: texts of the packaged sample as web pages with the
+menus and footers that such pages have, multiplied by shuffling the words of each line, so that a copy has the letters and lengths of
+real text and is no duplicate; or the files below FOLDER, as they are. `--plain` leaves the markup out, which makes a whole run cheap and
+the passes over all ids dear beside it. The language model and the tokenizer are frozen, as they have to be where a corpus grows:
+otherwise new text changes every score.
+"""
+
+from __future__ import annotations
+
+import argparse
+import html
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dataplane import lockfile
+from dataplane.snapshot import Snapshot, tables
+
+ROOT = Path(__file__).parents[1]
+STAGES = ("ingest", "train_lm", "clean", "select", "dedup", "decontaminate", "mix", "tokenizer", "tokenize", "pack")
+FILES = 100  # of the base; the new documents are one more
+NEW_SHARE = 0.01
+STYLE = "body { font: 16px/1.5 serif; margin: 2em auto; max-width: 40em } nav li { display: inline }\n" * 20
+
+
+def documents(folder: Path, copies: int) -> Iterator[str]:
+    """The texts of a project's `raw`, and of each `copies` - 1 shuffled versions."""
+    for batch in Snapshot.load("raw", folder).batches(["payload"], batch_size=512):
+        for payload in batch.column("payload").to_pylist():
+            text = payload.decode("utf-8", "replace")
+            yield text
+            yield from (shuffled(text, seed) for seed in range(1, copies))
+
+
+def shuffled(text: str, seed: int) -> str:
+    """The words of each line in another order; characters, where there are no spaces."""
+    rng = random.Random(f"{seed}{text[:64]}")
+    return "\n".join(_mixed(line, rng) for line in text.split("\n"))
+
+
+def _mixed(line: str, rng: random.Random) -> str:
+    parts = line.split(" ")
+    parts = parts if len(parts) > 3 else list(line)
+    rng.shuffle(parts)
+    return (" " if len(parts) > 3 and " " in line else "").join(parts)
+
+
+def web_page(text: str) -> str:
+    """The text in a page with a head, a menu, a side bar and a footer."""
+    title = html.escape(text[:60].replace("\n", " "))
+    links = "".join(f'<li><a href="/{i}">Section {i}</a></li>' for i in range(20))
+    paragraphs = "".join(f"<p>{html.escape(line)}</p>\n" for line in text.split("\n") if line.strip())
+    return (
+        f'<!DOCTYPE html><html><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>'
+        f'<nav class="menu"><ul>{links}</ul></nav><main><article><h1>{title}</h1>\n{paragraphs}</article></main>'
+        f'<aside class="sidebar"><ul>{links}</ul></aside><footer>Contact · Imprint · Cookies</footer></body></html>'
+    )
+
+
+def run(folder: Path, stage: str) -> float:
+    """Seconds that a stage took as a process of its own, start-up included."""
+    started = time.perf_counter()
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", f"dataplane.stages.{stage}"], cwd=folder, env=environment, stderr=subprocess.PIPE, check=False
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr.decode())
+    return time.perf_counter() - started
+
+
+def project(folder: Path, sources: list[dict[str, Any]], **changes: Any) -> None:
+    """Writes the repository's params for these sources."""
+    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    params["sources"] = sources
+    params["decontaminate"]["benchmarks"] = []
+    params["mix"] = {}
+    params["train_lm"] = {"sources": [], **changes.get("train_lm", {})}
+    params["tokenizer"] |= changes.get("tokenizer", {})
+    (folder / "params.yaml").write_text(yaml.safe_dump({key: params[key] for key in ("sources", *STAGES[1:], "select") if key in params}))
+    lockfile.write(folder)
+
+
+def sample(folder: Path, fraction: float) -> None:
+    """Makes `raw` of the packaged sample."""
+    folder.mkdir()
+    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    params["sample"]["fraction"] = fraction
+    (folder / "params.yaml").write_text(yaml.safe_dump(params))
+    lockfile.write(folder)
+    run(folder, "sample")
+    run(folder, "ingest")
+
+
+def lay_out(folder: Path, texts: Iterator[str]) -> int:
+    """Deals the texts to the files of the base, one in a hundred to the file that comes later; their number."""
+    rng, count = random.Random(0), 0
+    (folder / "data").mkdir(parents=True)
+    streams = [(folder / "data" / f"{i:03}.jsonl").open("w", encoding="utf-8") for i in range(FILES)]
+    with (folder / "late.jsonl").open("w", encoding="utf-8") as late:
+        for text in texts:
+            target = late if rng.random() < NEW_SHARE else rng.choice(streams)
+            target.write(json.dumps({"text": text}, ensure_ascii=False) + "\n")
+            count += 1
+    for stream in streams:
+        stream.close()
+    return count
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Table -> digest."""
+    return {table: Snapshot.load(table, folder).digest for table in tables(folder)}
+
+
+def main() -> None:
+    """Runs the benchmark and prints its rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="A small corpus; start-up of the stages is most of the time.")
+    parser.add_argument("--plain", action="store_true", help="Texts without markup.")
+    parser.add_argument("--corpus", type=Path, help="Folder of raw files instead of the packaged sample.")
+    parser.add_argument("--copies", type=int, default=1, help="How often the corpus is repeated, shuffled.")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        copies, fraction = (1, 0.05) if given.quick else (given.copies, 1.0)
+        for row in compare(Path(name), given.corpus, copies, fraction, as_pages=not given.plain and not given.corpus):
+            print(json.dumps(row), flush=True)
+
+
+def compare(work: Path, corpus: Path | None, copies: int, fraction: float, *, as_pages: bool) -> Iterator[dict[str, Any]]:
+    """The rows: each stage over the grown corpus, after a run over the base and from nothing."""
+    if corpus is None:
+        sample(work / "sample", fraction)
+    else:
+        (work / "sample").mkdir()
+        project(work / "sample", [{"name": "given", "kind": "prose", "paths": [f"{corpus.resolve()}/**"]}])
+        run(work / "sample", "ingest")
+    grown, whole = work / "grown", work / "whole"
+    texts = documents(work / "sample", copies)
+    count = lay_out(grown, map(web_page, texts) if as_pages else texts)
+    mime = "text/html" if as_pages else "text/plain"
+    source = [{"name": "text", "kind": "web", "paths": ["data/*.jsonl"], "options": {"mime": mime}}]
+    project(grown, source)
+    for stage in STAGES:
+        run(grown, stage)
+    (grown / "frozen").mkdir()
+    (grown / "models/ngram_lm/model.npz").rename(grown / "frozen/model.npz")
+    (grown / "models/tokenizer/tokenizer.json").rename(grown / "frozen/tokenizer.json")
+    frozen = {"train_lm": {"model": "frozen/model.npz"}, "tokenizer": {"path": "frozen/tokenizer.json"}}
+    project(grown, source, **frozen)
+    (grown / "late.jsonl").rename(grown / "data/050-late.jsonl")
+    new = {stage: run(grown, stage) for stage in STAGES}
+    whole.mkdir()
+    (whole / "data").symlink_to(grown / "data")
+    (whole / "frozen").symlink_to(grown / "frozen")
+    project(whole, source, **frozen)
+    all_of_it = {stage: run(whole, stage) for stage in STAGES}
+    equal = digests(grown) == digests(whole)
+    for stage in STAGES:
+        yield _row(f"{stage}: 1% new", new[stage], all_of_it[stage], count)
+    yield _row("data stages: 1% new", sum(new.values()), sum(all_of_it.values()), count) | {"digests_equal": equal}
+    if not equal:
+        raise SystemExit("the digests differ")
+
+
+def _row(name: str, ours: float, peer: float, count: int) -> dict[str, Any]:
+    return {
+        "name": name, "ours": round(ours, 2), "peer": round(peer, 2), "peer_name": "run from nothing", "peer_version": lockfile_version(),
+        "ratio": round(ours / peer, 4), "unit": "s", "documents": count, "python": platform.python_version(), "cpus": os.cpu_count(),
+    }  # fmt: skip
+
+
+def lockfile_version() -> str:
+    """The version that is measured."""
+    from importlib.metadata import version
+
+    return version("terraplane")
+
+
+if __name__ == "__main__":
+    main()
