@@ -1,5 +1,8 @@
 """What one per cent of new documents costs, against a run from nothing over all of them; the digests have to be equal.
 
+One project: a run from nothing over all files, a run without the file of new documents, the history removed, and the run that
+is measured, with the file back.
+
     python benchmarks/incremental.py [--quick] [--plain] [--corpus FOLDER] [--copies N]
 
 Prints one JSON line for each stage and one for all of them. The corpus is a crawl: texts of the packaged sample as web pages with the
@@ -28,7 +31,7 @@ from typing import Any
 import yaml
 
 from dataplane import lockfile
-from dataplane.snapshot import Snapshot, tables
+from dataplane.snapshot import Snapshot, open_store, tables
 
 ROOT = Path(__file__).parents[1]
 STAGES = ("ingest", "train_lm", "clean", "select", "dedup", "decontaminate", "mix", "tokenizer", "tokenize", "pack")
@@ -148,32 +151,48 @@ def compare(work: Path, corpus: Path | None, copies: int, fraction: float, *, as
         (work / "sample").mkdir()
         project(work / "sample", [{"name": "given", "kind": "prose", "paths": [f"{corpus.resolve()}/**"]}])
         run(work / "sample", "ingest")
-    grown, whole = work / "grown", work / "whole"
+    folder = work / "project"
     texts = documents(work / "sample", copies)
-    count = lay_out(grown, map(web_page, texts) if as_pages else texts)
+    count = lay_out(folder, map(web_page, texts) if as_pages else texts)
+    late = folder / "data/050-late.jsonl"
+    (folder / "late.jsonl").rename(late)
+    freeze(folder, work / "sample")
     mime = "text/html" if as_pages else "text/plain"
     source = [{"name": "text", "kind": "web", "paths": ["data/*.jsonl"], "options": {"mime": mime}}]
-    project(grown, source)
+    project(folder, source, train_lm={"model": "frozen/model.npz"}, tokenizer={"path": "frozen/tokenizer.json"})
+    whole = {stage: run(folder, stage) for stage in STAGES}
+    wanted = digests(folder)
+    late.rename(folder / "late.jsonl")
     for stage in STAGES:
-        run(grown, stage)
-    (grown / "frozen").mkdir()
-    (grown / "models/ngram_lm/model.npz").rename(grown / "frozen/model.npz")
-    (grown / "models/tokenizer/tokenizer.json").rename(grown / "frozen/tokenizer.json")
-    frozen = {"train_lm": {"model": "frozen/model.npz"}, "tokenizer": {"path": "frozen/tokenizer.json"}}
-    project(grown, source, **frozen)
-    (grown / "late.jsonl").rename(grown / "data/050-late.jsonl")
-    new = {stage: run(grown, stage) for stage in STAGES}
-    whole.mkdir()
-    (whole / "data").symlink_to(grown / "data")
-    (whole / "frozen").symlink_to(grown / "frozen")
-    project(whole, source, **frozen)
-    all_of_it = {stage: run(whole, stage) for stage in STAGES}
-    equal = digests(grown) == digests(whole)
+        run(folder, stage)
+    drop_history(folder)
+    (folder / "late.jsonl").rename(late)
+    new = {stage: run(folder, stage) for stage in STAGES}
+    equal = digests(folder) == wanted
     for stage in STAGES:
-        yield _row(f"{stage}: 1% new", new[stage], all_of_it[stage], count)
-    yield _row("data stages: 1% new", sum(new.values()), sum(all_of_it.values()), count) | {"digests_equal": equal}
+        yield _row(f"{stage}: 1% new", new[stage], whole[stage], count)
+    yield _row("data stages: 1% new", sum(new.values()), sum(whole.values()), count) | {"digests_equal": equal}
     if not equal:
         raise SystemExit("the digests differ")
+
+
+def freeze(folder: Path, sample_folder: Path) -> None:
+    """Trains the language model and the tokenizer on the packaged sample, or on the given corpus, once."""
+    specs = yaml.safe_load((sample_folder / "params.yaml").read_text(encoding="utf-8"))["sources"]
+    project(sample_folder, specs)
+    for stage in STAGES[1:8]:
+        run(sample_folder, stage)
+    (folder / "frozen").mkdir()
+    (sample_folder / "models/ngram_lm/model.npz").rename(folder / "frozen/model.npz")
+    (sample_folder / "models/tokenizer/tokenizer.json").rename(folder / "frozen/tokenizer.json")
+
+
+def drop_history(folder: Path) -> None:
+    """Removes every version but the current ones, so that nothing of the whole run can serve again."""
+    store = open_store(folder)
+    for table in tables(folder):
+        current = Snapshot.load(table, folder).digest
+        store.drop(table, [version.digest for version in store.versions(table) if version.digest != current])
 
 
 def _row(name: str, ours: float, peer: float, count: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from dataplane.params import digest
 from dataplane.snapshot import Snapshot
 
 T = TypeVar("T")
-CUT_ONE_IN = 8  # beyond half a unit, one item in eight ends its group
+MAX_GROUP = 4  # times the mean size
 _HEX_DIGITS = 8
 
 
@@ -61,9 +61,12 @@ def whole_fragments(snapshot: Snapshot, unit_rows: int) -> list[Unit]:
 def content_groups(items: Sequence[T], size: int, *, weight: Callable[[T], int], name: Callable[[T], str]) -> Iterator[list[T]]:
     """Neighbouring items in groups of about `size`, with borders that an insertion elsewhere does not move.
 
+    Whether an item ends its group is told by its own name and weight alone, so that a group is in the mean as heavy as `size` and
+    the groups behind an insertion are what they were. Only a group that grew much too large is cut by its weight.
+
     Args:
         items: In order.
-        size: Weight from which a group is full; between half of it and all of it, an item's own name decides.
+        size: Mean weight of a group.
         weight: Weight of an item.
         name: What an item is known by; a hex digest, or any text.
     """
@@ -72,9 +75,13 @@ def content_groups(items: Sequence[T], size: int, *, weight: Callable[[T], int],
     for item in items:
         group.append(item)
         total += weight(item)
-        ends = total >= size // 2 and int(digest(name(item))[:_HEX_DIGITS], 16) % CUT_ONE_IN == 0
-        if ends or total >= size:
+        if _drawn(name(item)) * size < weight(item) or total >= MAX_GROUP * size:
             yield group
             group, total = [], 0
     if group:
         yield group
+
+
+def _drawn(name: str) -> float:
+    """A number from 0 to 1 that is as good as random, and always the same for a name."""
+    return float(int(digest(name)[:_HEX_DIGITS], 16) / 16**_HEX_DIGITS)

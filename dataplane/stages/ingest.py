@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,19 @@ class Ingest(TableTask):
                 kept = batch if table != "raw" else batch.filter(pc.invert(pc.is_in(batch.column("doc_id"), forgotten)))
                 self.counts["forgotten"] += len(batch) - len(kept)
                 if len(kept):
+                    self._count(table, kept)
                     yield table, kept
             self.counts["found"] += reader.found
+
+    def _count(self, table: str, batch: pa.RecordBatch) -> None:
+        """Records and bytes of a batch, which has one source and kind, by format."""
+        if table != "raw":
+            return
+        first = [batch.column(name)[0].as_py() for name in ("source", "kind")]
+        sizes = pa.table({"format": batch.column("format"), "bytes": pc.binary_length(batch.column("payload"))})
+        for row in sizes.group_by("format").aggregate([("bytes", "sum"), ("bytes", "count")]).to_pylist():
+            for what, count in (("records", row["bytes_count"]), ("bytes", row["bytes_sum"])):
+                self.counts[json.dumps([*first, row["format"], what])] += count
 
 
 def units(files: Sequence[InputFile], specs: Sequence[SourceSpec], forgotten: Sequence[Tombstone]) -> list[Unit]:
@@ -60,23 +72,22 @@ def units(files: Sequence[InputFile], specs: Sequence[SourceSpec], forgotten: Se
     return found
 
 
-def _counts(raw: Snapshot, quarantine: Snapshot) -> dict[str, Any]:
-    """Records and bytes by source, and what was put aside, from the committed tables."""
-    import duckdb
-
-    connection = duckdb.connect()
-    connection.register("q", quarantine.to_table(columns=["source", "error"]))
-    sources: dict[str, dict[str, Any]] = {}
-    for batch in raw.batches(columns=["source", "kind", "format", "payload"]):
-        connection.register("b", batch)
-        query = "SELECT source, kind, format, count(*), sum(octet_length(payload))::BIGINT FROM b GROUP BY ALL"
-        for source, kind, form, records, size in connection.execute(query).fetchall():
-            entry = sources.setdefault(source, {"kind": kind, "formats": [], "records": 0, "bytes": 0})
+def _sources(counts: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+    """Source -> kind, formats, records and bytes of payload, from what the units counted."""
+    found: dict[str, dict[str, Any]] = {}
+    for key, count in sorted(counts.items()):
+        if key.startswith("["):
+            source, kind, form, what = json.loads(key)
+            entry = found.setdefault(source, {"kind": kind, "formats": [], "records": 0, "bytes": 0})
             entry["formats"] = sorted({*entry["formats"], form})
-            entry["records"] += records
-            entry["bytes"] += size
-    faults = connection.execute("SELECT source || '.' || error, count(*) FROM q GROUP BY 1 ORDER BY 1").fetchall()
-    return {"sources": dict(sorted(sources.items())), "quarantined": dict(faults)}
+            entry[what] += count
+    return found
+
+
+def _faults(quarantine: Snapshot) -> dict[str, int]:
+    """What was put aside, by source and error, from the committed table."""
+    rows = quarantine.to_table(columns=["source", "error"]).group_by(["source", "error"]).aggregate([([], "count_all")]).to_pylist()
+    return {f"{row['source']}.{row['error']}": row["count_all"] for row in sorted(rows, key=lambda row: (row["source"], row["error"]))}
 
 
 def main() -> None:
@@ -97,7 +108,9 @@ def main() -> None:
             )
         _check_ids(raw)
         run.account(rows_in=run.counts["found"], kept=raw.rows, dropped=run.counts["forgotten"], quarantined=quarantine.rows)
-        run.metrics({"files": len(files), "forgotten": run.counts["forgotten"], **_counts(raw, quarantine)})
+        run.metrics(
+            {"files": len(files), "forgotten": run.counts["forgotten"], "sources": _sources(run.counts), "quarantined": _faults(quarantine)}
+        )
 
 
 def _check_ids(raw: Snapshot) -> None:
