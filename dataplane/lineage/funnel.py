@@ -27,7 +27,7 @@ Rows = list[dict[str, Any]]
 
 
 def funnel(root: Path = Path(), by: str | None = None) -> dict[str, Any]:
-    """The funnel from `raw` to `mixture`, as far as the pipeline has come.
+    """The funnel from the raw files to `mixture`, as far as the pipeline has come.
 
     Args:
         root: Folder of the project.
@@ -45,9 +45,9 @@ def funnel(root: Path = Path(), by: str | None = None) -> dict[str, Any]:
     found = Funnel(root, by)
     return {
         "by": by,
-        "steps": [*found.clean(), *found.steps()],
+        "steps": [*found.ingest(), *found.clean(), *found.steps()],
         "rules": found.rules(),
-        "reasons": [*found.clean_reasons(), *found.reasons()],
+        "reasons": [*found.ingest_reasons(), *found.clean_reasons(), *found.reasons()],
     }
 
 
@@ -106,6 +106,40 @@ class Funnel:
             only = _sum([row for row in failing if row["fails"] == 1 << i])["documents"]
             rows.append({"rule": rule, "fails": fails, "only": only, "left": left})
         return rows
+
+    def ingest(self) -> Rows:
+        """The step from the raw files to `raw`; what was to be forgotten is counted in all, not by source."""
+        if not (self._has("raw") and self._has("ingest_quarantine")):
+            return []
+        broken = self._by_source(f"SELECT source, count(*) FROM {self._table('ingest_quarantine', ['source'])} GROUP BY 1")
+        left = self._by_source(f"SELECT source, count(*) FROM {self._table('raw', ['source'])} GROUP BY 1")
+        forgotten = None if self._by == "source" else self._forgotten()
+        return [
+            {
+                "step": "ingest",
+                **self._named(group),
+                "in": left.get(group, 0) + broken.get(group, 0) + (forgotten or 0),
+                "quarantined": broken.get(group, 0),
+                "dropped": forgotten,
+                "left": left.get(group, 0),
+                "bytes_dropped": None,
+                "bytes_left": None,
+            }
+            for group in sorted({*left, *broken}, key=lambda group: (group is None, group))
+        ]
+
+    def ingest_reasons(self) -> Rows:
+        """Records that ingest put aside, by error."""
+        if not self._has("ingest_quarantine"):
+            return []
+        counts = self._counts(f"SELECT error, count(*) FROM {self._table('ingest_quarantine', ['error'])} GROUP BY 1")
+        return [{"step": "ingest", "reason": error, "documents": count, "bytes": None} for error, count in sorted(counts.items())]
+
+    def _forgotten(self) -> int:
+        """Records with a tombstone that the run which wrote `raw` left out."""
+        digest = Snapshot.load("raw", self._root).digest
+        written = [run["rows"].get("dropped", 0) for run in read_records(self._root) if run["outputs"].get("raw") == digest]
+        return int(written[-1]) if written else 0
 
     def clean(self) -> Rows:
         """The step from `raw` to `documents`: one row for each source, or one in all."""

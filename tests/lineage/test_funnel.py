@@ -191,9 +191,9 @@ def test_every_step_of_a_whole_run_is_in_the_books(tmp_path: Path, monkeypatch: 
         found = {}
         for row in funnel(by=by)["steps"]:
             sums = found.setdefault(row["step"], Counter())
-            sums.update({"in": row["in"], "kept": row["left"], "dropped": row["dropped"], "quarantined": row["quarantined"]})
+            sums.update({"in": row["in"], "kept": row["left"], "dropped": row["dropped"] or 0, "quarantined": row["quarantined"]})
         books = {step: json.loads(Path("metrics", f"{step}.json").read_text())["rows"] for step in found}
-        assert list(found) == ["clean", "select", "dedup", "decontaminate", "mix"]
+        assert list(found) == ["ingest", "clean", "select", "dedup", "decontaminate", "mix"]
         assert {step: dict(sums) for step, sums in found.items()} == books
     selected = json.loads(Path("metrics/select.json").read_text())
     assert {row["rule"]: row["fails"] for row in funnel()["rules"] if row["fails"]} == selected["reasons"]
