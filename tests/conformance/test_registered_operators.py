@@ -23,6 +23,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "language": [
         Example(ENGLISH), Example(CHINESE, {"other_language"}), Example("1234", {"low_confidence", "other_language"}),
     ],
+    "latex_text": [Example(r"\section{A} $x$ \cite{b} % c", columns={"mime": "text/x-tex"}), Example(ENGLISH)],
     "perplexity": [Example(ENGLISH), Example("zqx jkv wpy qqq xzv kjq", {"too_surprising"}), Example("")],
     "scrub_pii": [Example("write to ann@example.com"), Example("手机13812345678，谢谢"), Example(ENGLISH)],
     "text_signals": [Example(ENGLISH), Example(CHINESE), Example("- a\n- b\n- a\n"), Example("")],
