@@ -88,7 +88,7 @@ WRITERS: dict[str, tuple[str, Callable[[Path, int], None]]] = {
     "csv": ("a.csv", write_csv),
     "parquet": ("a.parquet", write_parquet),
     "hub": ("a.arrow", write_arrow),
-    "mediawiki": ("a.xml", lambda path, size: write_lines(path, size, lambda i, text: PAGE.format(i=i, text=text), "<mediawiki>", "</mediawiki>")),
+    "mediawiki": ("a.xml", lambda path, size: write_lines(path, size, lambda i, text: PAGE.format(i=i, text=text), "<w>", "</w>")),
     "text": ("a.txt", lambda path, size: write_lines(path, size, lambda i, text: f"{text}\n%\n")),
     "warc": ("a.warc", lambda path, size: write_lines(path, size, warc)),
     "warc.gz": ("a.warc.gz", write_warc_gz),
