@@ -59,3 +59,13 @@ def read_range(stream: BinaryIO, offset: int, length: int) -> bytes:
     if len(data) != length:
         raise SourceError(f"the file ends {length - len(data)} bytes before the record does", fix="restore the raw file")
     return data
+
+
+def rest_of_line(stream: BinaryIO) -> int:
+    """Passes over the rest of a line that is too long, and returns its bytes."""
+    size = 0
+    for piece in iter(lambda: stream.readline(_SKIP_BYTES), b""):
+        size += len(piece)
+        if piece.endswith(b"\n"):
+            break
+    return size

@@ -1,4 +1,4 @@
-"""Cuts a WARC file into records, so that a broken one costs itself alone and the rest is read.
+"""Cuts a WARC or ARC file into records, so that a broken one costs itself alone and the rest is read.
 
 A record of a .gz is found by the file offset of its gzip member and, where a member holds several, by its place in it: both
 the usual form (a member for each record) and a file compressed in one piece can be read again from their locators.
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from dataplane.source import Fault
+from dataplane.sources import arc
 from dataplane.sources.archive import MAX_RATIO, RATIO_FLOOR_BYTES
 
 CHUNK_BYTES = 64 << 10
@@ -202,8 +203,6 @@ def frames(source: Plain, wanted: frozenset[bytes], max_bytes: int) -> Iterator[
         yield found
         if isinstance(found, Frame):
             breaks = 0
-        elif found.error == "Arc":
-            return
         elif found.error in DAMAGE:
             breaks += 1
         if breaks >= MAX_BREAKS:
@@ -228,23 +227,19 @@ def _member(source: Plain, wanted: frozenset[bytes], max_bytes: int) -> Iterator
         start = source.at - len(line)
         if not line.strip():
             continue
-        if not line.startswith(RECORD):
+        old = not line.startswith(RECORD)
+        if old and not arc.HEADER.match(line):
             if not lost:
-                yield Fault(source.place(start, index)[0], *_not_a_record(line))
+                message = "bytes that are no WARC record; reading goes on at the next one"
+                yield Fault(source.place(start, index)[0], "NotARecord", message)
             lost = True
             continue
-        found = _record(source, line, wanted, max_bytes)
+        found = arc.record(source, line, max_bytes) if old else _record(source, line, wanted, max_bytes)
         if isinstance(found, bytes):
             yield Frame(*source.place(start, index), found)
         elif found is not None:
             yield Fault(source.place(start, index)[0], *found)
         index, lost = index + 1, isinstance(found, tuple)
-
-
-def _not_a_record(line: bytes) -> tuple[str, str]:
-    if line.startswith(b"filedesc:"):
-        return "Arc", "this is an ARC file, the older format: `warcio recompress OLD.arc.gz NEW.warc.gz` converts it"
-    return "NotARecord", "bytes that are no WARC record; reading goes on at the next one"
 
 
 def _record(source: Plain, first: bytes, wanted: frozenset[bytes], max_bytes: int) -> bytes | tuple[str, str] | None:

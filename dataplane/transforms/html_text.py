@@ -1,4 +1,4 @@
-"""Main text of HTML pages: trafilatura, and resiliparse where it finds none.
+"""Main text of HTML pages: one fast pass over the tree, trafilatura where it finds little, and resiliparse where that finds none.
 
 Source: Barbaresi 2021, doi:10.18653/v1/2021.acl-demo.15; Bevendorff et al. 2018, doi:10.1007/978-3-319-76941-7_83.
 """
@@ -13,6 +13,8 @@ from pydantic import Field
 
 from dataplane.operator import Rewrite, Transform
 from dataplane.params import Params as BaseParams
+from dataplane.transforms.html_metadata import FIELDS, metadata
+from dataplane.transforms.main_content import content, parsed
 
 HTML_MIMES = frozenset({"text/html", "application/xhtml+xml"})
 # Both extractors take time that grows with the square of the depth. Real pages stay below 200; from here on the tags alone are
@@ -36,48 +38,55 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 class HtmlText(Transform):
     """Turns pages into their main text, and leaves documents of other types alone."""
 
-    name, version = "html_text", "2"
+    name, version = "html_text", "3"
     reads = {"text": pa.large_string(), "mime": pa.string()}
-    writes = {"title": pa.string(), "extractor": pa.string()}
+    writes = {**dict.fromkeys(FIELDS, pa.string()), "extractor": pa.string()}
     edits = ("html",)
 
     class Params(BaseParams):
         """How main text is found."""
 
-        extractor: Literal["trafilatura", "resiliparse"] = Field(
-            "trafilatura", description="trafilatura is better and slow; resiliparse is ten times as fast and .03-.10 F1 behind."
+        extractor: Literal["cascade", "trafilatura", "resiliparse"] = Field(
+            "cascade",
+            description="cascade goes by text and link density, as Markdown, and asks trafilatura where it finds little; "
+            "trafilatura and resiliparse alone give plain text.",
         )
-        min_chars: int = Field(100, ge=0, description="Shorter results of trafilatura are taken for a miss, and resiliparse is asked.")
+        min_chars: int = Field(100, ge=0, description="Shorter results are taken for a miss, and the next extractor is asked.")
 
     def transform(self, batch: pa.RecordBatch) -> Rewrite:
-        """The main text of each page, its title, and which extractor found it."""
+        """The main text of each page, what it says about itself, and which extractor found it."""
         texts: list[str] = []
-        titles: list[str | None] = []
-        extractors: list[str | None] = []
         edits: list[int] = []
+        signals: dict[str, list[str | None]] = {name: [] for name in self.writes}
         for text, mime in zip(batch.column("text").to_pylist(), batch.column("mime").to_pylist(), strict=True):
-            if mime in HTML_MIMES and text:
-                found, extractor = self._extract(text)
-                texts.append(found)
-                titles.append(_title(text))
-                extractors.append(extractor)
-                edits.append(1)
-            else:
-                texts.append(text)
-                titles.append(None)
-                extractors.append(None)
-                edits.append(0)
+            is_page = mime in HTML_MIMES and bool(text)
+            found, values = self._page(text) if is_page else (text, {})
+            texts.append(found)
+            edits.append(int(is_page))
+            for name, column in signals.items():
+                column.append(values.get(name))
         return Rewrite(
             pa.array(texts, pa.large_string()),
             {"html": pa.array(edits, pa.int32())},
-            {"title": pa.array(titles, pa.string()), "extractor": pa.array(extractors, pa.string())},
+            {name: pa.array(column, pa.string()) for name, column in signals.items()},
         )
 
-    def _extract(self, html: str) -> tuple[str, str]:
+    def _page(self, html: str) -> tuple[str, dict[str, str | None]]:
+        """Text of a page, and its signals."""
+        root = parsed(html)
+        values = metadata(root) if root is not None else {}
+        if self.params.extractor == "cascade" and root is not None:
+            found = content(root)
+            if len(found) >= self.params.min_chars:
+                return found, values | {"extractor": "density"}
         if _depth(html) > MAX_DEPTH:
-            return _tidy(_TAG.sub(" ", html)), "tags"
+            return _tidy(_TAG.sub(" ", html)), values | {"extractor": "tags"}
+        text, extractor = self._extract(html)
+        return text, values | {"extractor": extractor}
+
+    def _extract(self, html: str) -> tuple[str, str]:
         marked = _mark_code(html)
-        if self.params.extractor == "trafilatura":
+        if self.params.extractor != "resiliparse":
             found = _tidy(_trafilatura(marked))
             if len(found) >= self.params.min_chars:
                 return _unmark_code(found, html, marked), "trafilatura"
@@ -129,13 +138,6 @@ def _resiliparse(html: str) -> str:
 
     text: str = extract_plain_text(html, main_content=True, alt_texts=False, preserve_formatting=True)
     return text
-
-
-def _title(html: str) -> str | None:
-    from resiliparse.parse.html import HTMLTree
-
-    title = HTMLTree.parse(html).title
-    return " ".join(title.split()) or None if title else None
 
 
 def _tidy(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Wikitext to text: templates, tables, references, files and categories go, links keep their words, headings stay.
+"""Wikitext to text: references, files and categories go, links, tables and some templates keep their words, headings stay.
 
 One scan with a stack finds the nested constructs and every pattern is bounded, so that time is linear in the text however deep
 hostile braces go.
@@ -14,6 +14,7 @@ import re
 import pyarrow as pa
 
 from dataplane.operator import Rewrite, Transform
+from dataplane.transforms.wiki_constructs import table, template
 
 WIKI_MIME = "text/x-wiki"
 _OPEN = {"{{": "}}", "{|": "|}", "[[": "]]"}
@@ -44,7 +45,7 @@ _MAX_LEVEL = 6
 class WikiText(Transform):
     """Turns wikitext into text, and leaves documents of other types alone. A redirect becomes empty."""
 
-    name, version = "wikitext", "2"
+    name, version = "wikitext", "3"
     reads = {"text": pa.large_string(), "mime": pa.string()}
     edits = ("wikitext",)
 
@@ -105,7 +106,7 @@ def _release(text: str, held: list[str]) -> str:
 
 
 def _resolve(text: str) -> str:
-    """Takes templates and tables out and replaces links by their words; what is left open stays as it is written."""
+    """Replaces links, templates and tables by their words; what is left open stays as it is written."""
     frames: list[tuple[str, list[str]]] = [("", [])]
     at = 0
     for match in _MARKS.finditer(text):
@@ -116,7 +117,7 @@ def _resolve(text: str) -> str:
             frames.append((mark, []))
         elif _OPEN.get(frames[-1][0]) == mark:
             opened, parts = frames.pop()
-            frames[-1][1].append(_words("".join(parts)) if opened == "[[" else "")
+            frames[-1][1].append(_WRITTEN[opened]("".join(parts)))
         else:
             frames[-1][1].append(mark)
     frames[-1][1].append(text[at:])
@@ -131,6 +132,9 @@ def _words(link: str) -> str:
         return ""
     # "[[:Category:X]]" leads to the category instead of filing the page.
     return label.rpartition("|")[2] if bar else target.removeprefix(":")
+
+
+_WRITTEN = {"[[": _words, "{{": template, "{|": table}
 
 
 def _one_variant(match: re.Match[str]) -> str:

@@ -1,6 +1,7 @@
 """Every format in every wrapping: the records are those that were written, and each is read back from its locator."""
 
 import bz2
+import csv
 import gzip
 import io
 import json
@@ -42,6 +43,27 @@ def parquet() -> tuple[str, bytes, list[str]]:
     return "a.parquet", sink.getvalue(), texts
 
 
+def csv_rows() -> tuple[str, bytes, list[str]]:
+    texts = ["plain", 'a "quoted" word', "two\nlines, 中文", "last"]
+    sink = io.StringIO(newline="")
+    csv.writer(sink).writerows([["id", "text"], *enumerate(texts)])
+    return "a.csv", sink.getvalue().encode(), texts
+
+
+def json_array() -> tuple[str, bytes, list[str]]:
+    texts = ['brackets ] } { [ and \\" quotes', "中文", "", "x"]
+    return "a.json", json.dumps([{"text": text, "deep": {"list": [[1], {}]}} for text in texts], indent=1).encode(), texts
+
+
+def hub() -> tuple[str, bytes, list[str]]:
+    texts = [f"row {i} 行" for i in range(700)]
+    sink = io.BytesIO()
+    table = pa.table({"text": texts})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=300)
+    return "a.arrow", sink.getvalue(), texts
+
+
 def text() -> tuple[str, bytes, list[str]]:
     return "a.md", "# Title\r\n\r\n正文 line\n".encode(), ["# Title\r\n\r\n正文 line\n"]
 
@@ -64,7 +86,7 @@ def mediawiki() -> tuple[str, bytes, list[str]]:
     return "a.xml", WIKI.format(pages="\n".join(pages)).encode(), ["'''One''' & [[two]]", "中文条目"]
 
 
-FORMATS = [jsonl, parquet, text, html, code, mediawiki]
+FORMATS = [jsonl, json_array, csv_rows, parquet, hub, text, html, code, mediawiki]
 
 
 def _zip(name: str, data: bytes) -> bytes:

@@ -106,7 +106,3 @@ def test_a_length_that_lies_costs_its_own_record(tmp_path: Path) -> None:
 def test_faults_of_a_file_that_is_no_warc_are_few(tmp_path: Path) -> None:
     payloads, errors = outcome(tmp_path, "a.warc.gz", b"".join(gzip.compress(b"no record\n") for _ in range(5000)))
     assert (payloads, errors) == ([], {"NotARecord": 100, "GivenUp": 1})
-
-
-def test_an_arc_file_is_named(tmp_path: Path) -> None:
-    assert outcome(tmp_path, "a.arc.gz", gzip.compress(b"filedesc://a.arc 0.0.0.0 2008 text/plain 9\n")) == ([], {"Arc": 1})

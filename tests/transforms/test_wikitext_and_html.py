@@ -22,7 +22,7 @@ from dataplane.transforms.wikitext import WikiText, plain_text
         ("a{{unclosed", "a{{unclosed"),
         ("a<ref>note</ref>b<ref name=x />c", "abc"),
         ("<!-- hidden -->shown", "shown"),
-        ("{| class=x\n|-\n| cell\n|}\nafter", "after"),
+        ("{| class=x\n|-\n| cell\n|}\nafter", "cell\n\nafter"),
         ("== Heading ==\ntext", "## Heading\ntext"),
         ("* one\n** two\n# three", "- one\n- two\n- three"),
         ("[http://h.test the label] [http://h.test]", "the label"),

@@ -1,0 +1,90 @@
+"""The fast way of html_text: content stays in its form, frame parts go, and the page's word about itself is kept."""
+
+import time
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dataplane.transforms.html_metadata import metadata
+from dataplane.transforms.html_text import HtmlText
+from dataplane.transforms.main_content import content, parsed
+from dataplane.transforms.markdown import markdown
+
+PROSE = "This paragraph says at some length what the page is about, so that it is found. " * 3
+LINKS = "<ul>" + "".join(f"<li><a href=/{i}>Another page {i}</a></li>" for i in range(12)) + "</ul>"
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<h1>A</h1><p>b <b>c</b>\n d</p><h3>E</h3>f", "# A\n\nb c d\n\n### E\n\nf"),
+        ("<ul><li>a<li>b<ul><li>c</ul></ul><ol><li>d<li>e</ol>", "- a\n- b\n  - c\n\n1. d\n2. e"),
+        ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a | b\n1 | 2"),
+        ("x<pre>if a:\n    b\n\n\n\tc</pre>y", "x\n\n```\nif a:\n    b\n\n\n\tc\n```\n\ny"),
+        ("a<pre></pre><ul><li></li><li><br>b</ul><h2></h2>c", "a\n\n- b\n\nc"),
+        ("一<br>二<div>三</div>四", "一\n二\n\n三\n\n四"),
+    ],
+)
+def test_markup_becomes_markdown(html: str, text: str) -> None:
+    assert markdown(parsed(f"<body>{html}</body>")) == text
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        f"<nav>{LINKS}</nav>", f"<div class='site-sidebar'>{LINKS} words</div>", f"<div>{LINKS}</div>", "<footer>Copyright</footer>",
+        "<div role=navigation>x y</div>", "<div style='display: none'>x y</div>", "<p hidden>x</p>", "<script>x()</script>",
+        "<div id='cookie-banner'>We use cookies.</div>", "<button>Press</button>",
+    ],
+)  # fmt: skip
+def test_frame_parts_go_and_the_text_behind_them_stays(frame: str) -> None:
+    page = parsed(f"<html><body>{frame}<article><p>{PROSE}</p>{frame}tail<p>{PROSE}</p></article>{frame}</body></html>")
+    assert content(page) == f"{PROSE.strip()}\n\ntail\n\n{PROSE.strip()}"
+
+
+def test_a_page_of_links_keeps_them_and_one_made_by_scripts_gives_what_noscript_holds() -> None:
+    assert content(parsed(f"<body><main>{LINKS}</main></body>")).count("Another page") == 12
+    assert content(parsed(f"<body><noscript><p>{PROSE}</p></noscript><div id=app></div></body>")) == PROSE.strip()
+
+
+def test_an_element_without_its_end_takes_nothing_with_it() -> None:
+    assert PROSE.strip() in content(parsed(f"<body><button>menu<div><p>{PROSE}</p></div></body>"))
+
+
+def test_a_page_says_what_it_is() -> None:
+    page = """<html lang=en><head><title>Site - T</title><meta property="og:title" content="T"><meta name=author content="Ann Ex">
+    <meta property="article:published_time" content="2024-3-05T01:02:03Z"><link rel="license" href="https://l.test/by"></head></html>"""
+    assert metadata(parsed(page)) == {"title": "T", "author": "Ann Ex", "date": "2024-03-05", "license": "https://l.test/by", "lang": "en"}
+
+
+def test_linked_data_fills_what_metas_leave_out() -> None:
+    page = """<html><head><script type="application/ld+json">{"@graph": [{"headline": "题", "author": [{"name": "王"}],
+    "datePublished": "2023-11-30", "inLanguage": "zh"}]}</script><script type="application/ld+json">{broken</script></head></html>"""
+    assert metadata(parsed(page)) == {"title": "题", "author": "王", "date": "2023-11-30", "license": None, "lang": "zh"}
+
+
+def test_what_the_page_says_becomes_signals() -> None:
+    page = f"<html lang=de><title>T</title><body><p>{PROSE}</p></body></html>"
+    batch = pa.record_batch({"text": pa.array([page, "plain"], pa.large_string()), "mime": pa.array(["text/html", None])})
+    result = HtmlText().transform(batch)
+    assert result.text.to_pylist() == [PROSE.strip(), "plain"]
+    assert {name: column.to_pylist() for name, column in result.signals.items()} == {
+        "title": ["T", None], "author": [None, None], "date": [None, None], "license": [None, None], "lang": ["de", None],
+        "extractor": ["density", None],
+    }  # fmt: skip
+
+
+@given(st.text(st.sampled_from("<>/pre\n divtablnvultr\"='中&;"), max_size=80))
+def test_anything_is_read(markup: str) -> None:
+    root = parsed(markup)
+    assert root is None or isinstance(content(root), str)
+
+
+@pytest.mark.parametrize("piece", ["<div><nav>a</nav>", "<ul><li>a", "<table><tr><td>", "<span class='ad'>a", "<a href=x>y"])
+def test_time_is_linear(piece: str) -> None:
+    root = parsed(piece * 20_000)
+    start = time.perf_counter()
+    content(root)
+    assert time.perf_counter() - start < 5
