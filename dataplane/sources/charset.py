@@ -16,6 +16,8 @@ PART_BYTES = 4 << 10
 MAX_PARTS = 8
 # Readings that chardet holds at least so likely as the best one are looked at.
 RIVAL_SHARE = 0.75
+# Charsets of machines that no page comes from; they explain Latin letters that others have no model for.
+UNSEEN = frozenset({"cp720", "hp-roman8"})
 # So much more likely is a charset of the web than another one that explains the bytes as well; chosen on UDHR and Mars texts.
 WEB_ADVANTAGE = {"cp1252": 1.04} | dict.fromkeys(
     ("cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8-r", "cp874", "cp932", "euc_jp", "gb18030", "big5hkscs"),
@@ -77,7 +79,7 @@ def _ranked(parts: list[bytes], python_name: Callable[[str | None], str | None])
         answers: dict[str, float] = {}
         for answer in chardet.detect_all(part, ignore_threshold=True, encoding_era=era):
             name = python_name(answer["encoding"])
-            if name is not None:
+            if name is not None and name not in UNSEEN:
                 answers[name] = max(answers.get(name, 0.0), answer["confidence"])
         for name, confidence in answers.items():
             found[name].append(confidence)
