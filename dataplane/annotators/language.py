@@ -27,6 +27,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 _CJK = "\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 # A piece is a line or sentence; where writing changes between Latin and CJK, a piece ends too.
 _SENTENCE_END = re.compile(rf"\n+|(?<=[.!?])\s+|(?<=[。！？])|(?<=[{_CJK}，、])\s*(?=[A-Za-z]{{2,}} )|(?<=[A-Za-z.,] )(?=[{_CJK}])")
+_ANY_CJK = r"[\x{3041}-\x{30ff}\x{3400}-\x{9fff}\x{ac00}-\x{d7a3}]"  # for RE2
 _CJK_CHAR = re.compile(f"[{_CJK}]")
 
 
@@ -62,21 +63,21 @@ class Language(Filter):
 
     def annotate(self, batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
         """Language code and score, "und" and 0 where there is no letter; script and share of other languages."""
-        starts = pc.utf8_slice_codeunits(batch.column("text"), 0, self.params.max_chars).to_pylist()
+        sliced = pc.utf8_slice_codeunits(batch.column("text"), 0, self.params.max_chars)
+        starts = sliced.to_pylist()
         found = self._identify(starts)
         langs = [lang for lang, _ in found]
         shares = self._other_shares(starts, langs) if self.params.other_languages else [None] * len(starts)
         return {
             "lang": pa.array(langs, pa.string()),
             "score": pa.array([score for _, score in found], pa.float32()),
-            "script": pa.array(scripts(starts), pa.string()),
+            "script": _scripts(sliced, starts),
             "other_share": pa.array(shares, pa.float32()),
         }
 
     def _identify(self, texts: list[str]) -> list[tuple[str, float]]:
         """Language and score of each text, by one call of the model for all that have a letter."""
-        # The model reads one line, as a C string.
-        lines = [" ".join(text.replace("\0", " ").split()) for text in texts]
+        lines = [text.replace("\n", " ").replace("\0", " ") for text in texts]  # the model reads one line, as a C string
         rows = [row for row, line in enumerate(lines) if _LETTER.search(line)]
         found = [(UNKNOWN, 0.0)] * len(lines)
         for row, (lang, score) in zip(rows, self._model.identify([lines[row] for row in rows]), strict=True):
@@ -100,6 +101,15 @@ class Language(Filter):
             codes = ", ".join(f"'{code}'" for code in self.params.keep)
             rules["other_language"] = f"language.lang NOT IN ({codes})"
         return rules
+
+
+def _scripts(column: pa.Array, texts: list[str]) -> pa.Array:
+    """Script of the rows that have CJK characters, found by a look over the whole column."""
+    rows = pc.indices_nonzero(pc.match_substring_regex(column, _ANY_CJK)).to_pylist()
+    found: list[str | None] = [None] * len(texts)
+    for row, script in zip(rows, scripts([texts[row] for row in rows]), strict=True):
+        found[row] = script
+    return pa.array(found, pa.string())
 
 
 def _pieces(text: str) -> list[str]:
