@@ -36,6 +36,8 @@ NO_CHARSETS = frozenset({"charmap", "idna", "mbcs", "oem", "punycode", "raw-unic
 WIDE = ("utf-16", "utf-32")
 MIN_WIDE_BYTES = 16
 MIN_WIDE_ASCII = 0.005  # share of spaces, digits and line ends that text in any script has
+MIN_WIDE_CONTROLS = 0.2  # share of bytes that are controls: half in English, Russian and the like, whose UTF-16 is valid UTF-8
+CONTROLS = bytes([*range(9), *range(14, 32)])
 LINE_ENDS = dict.fromkeys(map(ord, "\t\n\r\f"), " ")
 MULTIBYTE = frozenset({"gb18030", "big5hkscs", "big5", "cp932", "euc_jp", "euc_jis_2004", "cp949", "euc_kr", "johab", *SEVEN_BIT})
 # A declared charset is believed where it is at least so likely as the likeliest.
@@ -98,11 +100,19 @@ def _wide(payload: bytes, charset: str | None) -> Decoded | None:
         return None
     declared = python_name(charset)
     names = [declared] if declared and declared.startswith(WIDE) else []
-    names += ["utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be"] if len(payload) >= MIN_WIDE_BYTES else []
+    names += ["utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be"] if len(payload) >= MIN_WIDE_BYTES and _hardly_utf8(payload) else []
     for name in names:
         if _reads_well(payload, name, least_spaces=0.0 if name == declared else MIN_WIDE_ASCII):
             return Decoded(payload.decode(name), name, "declared" if name == declared else "detected", 0)
     return None
+
+
+def _hardly_utf8(payload: bytes) -> bool:
+    """Not UTF-8, or with so many controls that it is none: pairs of ASCII letters with a stray NUL read as Chinese in 16 bits."""
+    start = payload[:DETECT_BYTES]
+    if len(start) - len(start.translate(None, CONTROLS)) >= MIN_WIDE_CONTROLS * len(start):
+        return True
+    return _strictly(payload, "utf-8") is None
 
 
 def _reads_well(payload: bytes, name: str, least_spaces: float) -> bool:
