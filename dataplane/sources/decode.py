@@ -1,7 +1,8 @@
-"""Bytes to text: byte order mark, UTF-8, what the record declares, what the page declares, detection, in this order.
+"""Bytes to text: byte order mark, NULs of UTF-16, UTF-8, what the record declares, what the page declares, detection, in this order.
 
 UTF-8 comes before declarations because text in another encoding is almost never valid UTF-8 by chance, while declarations are
-often wrong. Nothing raises: bytes that no charset explains become U+FFFD and are counted.
+often wrong; for the same reason a declaration that explains any bytes is believed only where it is a likely reading. Nothing
+raises: bytes that no charset explains become U+FFFD and are counted.
 
 Source: labels as in the WHATWG Encoding Standard, https://encoding.spec.whatwg.org/#names-and-labels.
 """
@@ -10,8 +11,12 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from dataplane.sources.charset import likely
 
 SNIFF_BYTES = 1024  # where a page declares its charset; WHATWG HTML, "prescan a byte stream"
 DETECT_BYTES = 64 << 10
@@ -29,6 +34,14 @@ SEVEN_BIT = ("iso2022_jp_ext", "iso2022_kr", "hz")
 NO_CHARSETS = frozenset({"charmap", "idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"})
 # Charsets of 16 and 32 bits, which write spaces and line ends with NUL bytes.
 WIDE = ("utf-16", "utf-32")
+MIN_WIDE_BYTES = 16
+MIN_WIDE_ASCII = 0.005  # share of spaces, digits and line ends that text in any script has
+MIN_WIDE_CONTROLS = 0.2  # share of bytes that are controls: half in English, Russian and the like, whose UTF-16 is valid UTF-8
+CONTROLS = bytes([*range(9), *range(14, 32)])
+LINE_ENDS = dict.fromkeys(map(ord, "\t\n\r\f"), " ")
+MULTIBYTE = frozenset({"gb18030", "big5hkscs", "big5", "cp932", "euc_jp", "euc_jis_2004", "cp949", "euc_kr", "johab", *SEVEN_BIT})
+# A declared charset is believed where it is at least so likely as the likeliest.
+MIN_BELIEVABLE = 0.7
 NOT_ASCII = bytes(range(128, 256))
 ESCAPES = re.compile(rb"\x1b[$(]|~\{")
 BOMS = (
@@ -70,12 +83,48 @@ def decode(payload: bytes, mime: str | None, charset: str | None) -> Decoded:
     for mark, name in BOMS:
         if payload.startswith(mark):
             return _replacing(payload[len(mark) :], name, "bom")
+    wide = _wide(payload, charset)
+    if wide:
+        return wide
     try:
         text = payload.decode("utf-8")
     except UnicodeDecodeError:
-        return _mostly_utf8(payload) or _by_name(payload, mime, charset, None) or _least_damaged(payload, charset, mime)
-    hidden = _by_name(payload, mime, charset, SEVEN_BIT) if ESCAPES.search(payload) and payload.isascii() else None
+        return _mostly_utf8(payload) or _legacy(payload, mime, charset) or _least_damaged(payload, charset, mime)
+    hidden = _seven_bit(payload, mime, charset) if ESCAPES.search(payload) and payload.isascii() else None
     return hidden or Decoded(text, "utf-8", "utf8", 0)
+
+
+def _wide(payload: bytes, charset: str | None) -> Decoded | None:
+    """UTF-16 or UTF-32 without a mark, seen by its NULs: its ASCII characters have them all on one side."""
+    if b"\0" not in payload[:DETECT_BYTES]:
+        return None
+    declared = python_name(charset)
+    names = [declared] if declared and declared.startswith(WIDE) else []
+    names += ["utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be"] if len(payload) >= MIN_WIDE_BYTES and _hardly_utf8(payload) else []
+    for name in names:
+        if _reads_well(payload, name, least_spaces=0.0 if name == declared else MIN_WIDE_ASCII):
+            return Decoded(payload.decode(name), name, "declared" if name == declared else "detected", 0)
+    return None
+
+
+def _hardly_utf8(payload: bytes) -> bool:
+    """Not UTF-8, or with so many controls that it is none: pairs of ASCII letters with a stray NUL read as Chinese in 16 bits."""
+    start = payload[:DETECT_BYTES]
+    if len(start) - len(start.translate(None, CONTROLS)) >= MIN_WIDE_CONTROLS * len(start):
+        return True
+    return _strictly(payload, "utf-8") is None
+
+
+def _reads_well(payload: bytes, name: str, least_spaces: float) -> bool:
+    """Whether a wide charset explains the bytes with no controls, nothing unassigned, and some ASCII as every text has."""
+    try:
+        start = payload[: DETECT_BYTES // 4].decode(name) if len(payload) > DETECT_BYTES // 4 else payload.decode(name)
+        payload.decode(name)
+    except UnicodeDecodeError:
+        return False
+    categories = Counter(map(unicodedata.category, start.translate(LINE_ENDS)))
+    ascii_count = sum(char.isascii() for char in start)
+    return not any(categories[kind] for kind in ("Cc", "Cn", "Co")) and ascii_count >= least_spaces * len(start)
 
 
 def _mostly_utf8(payload: bytes) -> Decoded | None:
@@ -85,23 +134,52 @@ def _mostly_utf8(payload: bytes) -> Decoded | None:
     return found if good > MIN_GOOD_PER_BAD * found.replaced else None
 
 
-def _by_name(payload: bytes, mime: str | None, charset: str | None, among: tuple[str, ...] | None) -> Decoded | None:
-    """The text by the first name that fits: as declared, as the page says, as detected."""
-    names: tuple[tuple[Callable[[], str | None], str], ...] = (
-        (lambda: charset, "declared"),
-        (lambda: _declared_inside(payload, mime), "meta"),
-        (lambda: _detected(payload), "detected"),
-    )
-    for label, how in names:
-        known = python_name(label())
-        if known and known.startswith(WIDE) and b"\0" not in payload:
-            continue  # a page whose declaration can be read byte by byte is not in it
-        if known and known != "utf-8" and (among is None or known in among):
-            try:
-                return Decoded(payload.decode(known), known, how, 0)
-            except UnicodeDecodeError:
-                continue
+def _seven_bit(payload: bytes, mime: str | None, charset: str | None) -> Decoded | None:
+    """Text in a charset of escapes, by the first name that fits."""
+    for name, how in (*_declared(payload, mime, charset), (python_name(_detected(payload)), "detected")):
+        if name in SEVEN_BIT and (text := _strictly(payload, name)) is not None:
+            return Decoded(text, name, how, 0)
     return None
+
+
+def _legacy(payload: bytes, mime: str | None, charset: str | None) -> Decoded | None:
+    """The text by the first declaration that is believable, else the likeliest reading.
+
+    Almost any bytes are valid in a charset of single bytes, and servers declare Latin-1 for pages they know nothing of. So such a
+    declaration is held against the other readings; one of several bytes a character is its own proof.
+    """
+    scores: dict[str, float] | None = None
+    for name, how in _declared(payload, mime, charset):
+        text = _strictly(payload, name)
+        if text is None:
+            continue
+        if name not in MULTIBYTE:
+            scores = likely(payload, python_name) if scores is None else scores
+            if scores and scores.get(name, 0.0) < MIN_BELIEVABLE:
+                continue
+        return Decoded(text, name, how, 0)
+    scores = likely(payload, python_name) if scores is None else scores
+    for name in sorted(scores, key=lambda name: -scores[name]):
+        text = _strictly(payload, name)
+        if text is not None:
+            return Decoded(text, name, "detected", 0)
+    return None
+
+
+def _declared(payload: bytes, mime: str | None, charset: str | None) -> Iterator[tuple[str, str]]:
+    """What the record and the page declare, by Python's names, but for what cannot be."""
+    for label, how in ((charset, "declared"), (_declared_inside(payload, mime), "meta")):
+        name = python_name(label)
+        # A page whose declaration can be read byte by byte is not in 16 bits.
+        if name and name != "utf-8" and not name.startswith(WIDE):
+            yield name, how
+
+
+def _strictly(payload: bytes, name: str) -> str | None:
+    try:
+        return payload.decode(name)
+    except UnicodeDecodeError:
+        return None
 
 
 def python_name(label: str | None) -> str | None:

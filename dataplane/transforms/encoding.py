@@ -23,11 +23,20 @@ from dataplane.params import Params as BaseParams
 # RE2 patterns over whole columns.
 # C0 and C1 controls but tab and newline (carriage returns and NEL are line ends), and noncharacters.
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\x{fdd0}-\x{fdef}\x{fffe}\x{ffff}]"
-# Soft hyphen, zero-width space, bidi controls, word joiner, invisible operators, BOM. Not ZWJ and ZWNJ: emoji, Persian and
-# Indic scripts need them.
-_INVISIBLE = r"[\x{ad}\x{200b}\x{200e}\x{200f}\x{202a}-\x{202e}\x{2060}-\x{2064}\x{2066}-\x{206f}\x{feff}]"
+# Soft hyphen, zero-width space, word joiner, invisible operators, BOM. Not ZWJ and ZWNJ: emoji, Persian and Indic scripts need them.
+_ZERO_WIDTH = r"[\x{ad}\x{200b}\x{2060}-\x{2064}\x{feff}]"
+# Marks, embeddings, overrides and isolates of direction, and the deprecated format characters beside them.
+_BIDI = r"[\x{200e}\x{200f}\x{202a}-\x{202e}\x{2066}-\x{206f}]"
+_PRIVATE_USE = r"[\x{e000}-\x{f8ff}\x{f0000}-\x{ffffd}\x{100000}-\x{10fffd}]"
+# Full-width letters and digits, half-width Katakana with its voice marks. Not punctuation: full width is right in Chinese.
+_WIDTH = r"[\x{ff10}-\x{ff19}\x{ff21}-\x{ff3a}\x{ff41}-\x{ff5a}\x{ff66}-\x{ff9f}]"
+_WIDTH_RUN = re.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9f]+")
 _NEWLINE = r"\r\n?|[\x{85}\x{2028}\x{2029}]"
 _NON_ASCII = r"[^\x00-\x7f]"
+_REPLACED = {
+    "newline": (_NEWLINE, "\n"), "control": (_CONTROL, ""), "zero_width": (_ZERO_WIDTH, ""), "bidi": (_BIDI, ""),
+    "private_use": (_PRIVATE_USE, ""),
+}  # fmt: skip
 # One token of a verbose pattern: a comment, an escape, a character class, white space, or anything else.
 _VERBOSE = re.compile(r"#[^\n]*|\\.|\[(?:\\.|[^\]\\])*\]|\s+|.", re.DOTALL)
 # Unicode-aware in Python and ASCII in RE2: widened, since the first look may find too much and never too little.
@@ -35,14 +44,14 @@ _WIDENED = {r"\w": r"[\w\x{80}-\x{10ffff}]", r"\s": r"[\s\x{80}-\x{10ffff}]"}
 
 
 class EncodingRepair(Transform):
-    """Repairs mojibake, drops control and invisible characters, makes line ends \\n and the text NFC.
+    """Repairs mojibake, drops characters that are not text, makes line ends \\n and the text NFC.
 
     Edits: `mojibake` counts lines, `nfc` documents, the others characters (a line end of two counts once).
     """
 
-    name, version = "encoding_repair", "2"
+    name, version = "encoding_repair", "3"
     reads = {"text": pa.large_string()}
-    edits = ("mojibake", "newline", "control", "invisible", "nfc")
+    edits = ("mojibake", "newline", "control", "zero_width", "bidi", "private_use", "width", "nfc")
 
     class Params(BaseParams):
         """What is repaired."""
@@ -50,7 +59,10 @@ class EncodingRepair(Transform):
         mojibake: bool = Field(True, description="Whether text decoded with the wrong charset is repaired.")
         newline: bool = Field(True, description="Whether other line ends become \\n.")
         control: bool = Field(True, description="Whether control characters are taken out.")
-        invisible: bool = Field(True, description="Whether zero-width, bidi and soft-hyphen characters are taken out.")
+        zero_width: bool = Field(True, description="Whether zero-width spaces, soft hyphens and the like are taken out.")
+        bidi: bool = Field(True, description="Whether controls of writing direction are taken out.")
+        private_use: bool = Field(True, description="Whether characters of private use (icon fonts) are taken out.")
+        width: bool = Field(False, description="Whether full-width letters and digits and half-width Katakana get their usual width.")
         nfc: bool = Field(True, description="Whether the text is composed to Unicode NFC.")
 
     def open(self) -> None:
@@ -79,9 +91,11 @@ class EncodingRepair(Transform):
         # Mojibake first: its bytes read as controls and line ends until they are put right.
         if self.params.mojibake:
             text, counts["mojibake"] = _where(text, self._bad, self._repair)
-        for kind, pattern, replacement in (("newline", _NEWLINE, "\n"), ("control", _CONTROL, ""), ("invisible", _INVISIBLE, "")):
+        for kind, (pattern, replacement) in _REPLACED.items():
             if getattr(self.params, kind):
                 text, counts[kind] = _replaced(text, pattern, replacement)
+        if self.params.width:
+            text, counts["width"] = _where(text, _WIDTH, _usual_width)
         if self.params.nfc:
             text, counts["nfc"] = _where(text, _NON_ASCII, _composed)
         return Rewrite(text, counts)
@@ -134,6 +148,12 @@ def _where(text: pa.Array, pattern: str, edit: Callable[[str], tuple[str, int]])
         mask = pa.array([row in changed for row in range(len(text))])
         text = pc.replace_with_mask(text, mask, pa.array(list(changed.values()), text.type))
     return text, pa.array(counts, pa.int32())
+
+
+def _usual_width(text: str) -> tuple[str, int]:
+    """Compatibility forms by run, so that a half-width voice mark joins its letter; counts characters."""
+    count = sum(len(run[0]) for run in _WIDTH_RUN.finditer(text))
+    return _WIDTH_RUN.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text), count
 
 
 def _composed(text: str) -> tuple[str, int]:

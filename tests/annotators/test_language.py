@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from dataplane.annotators.han import scripts
 from dataplane.annotators.language import Language
 from dataplane.errors import ModelMissing, ParamsError
 from dataplane.models import locate
@@ -91,6 +92,56 @@ def test_parallel_problems_are_told_apart_in_both_languages(language: Language, 
             stream = archive.extractfile(name)
             problems = [line.split("\t")[0] for line in (stream.read() if stream else b"").decode().splitlines()]
             assert sum(found == code for found, _ in run(language, *problems)) / len(problems) >= least
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("这个国家的经济发展得很快，人们的生活水平也提高了。", "Hans"),
+        ("這個國家的經濟發展得很快，人們的生活水平也提高了。", "Hant"),
+        ("吾輩は猫である。名前はまだ無い。", "Jpan"),
+        ("東京都渋谷区駅前広場図書館", "Jpan"),
+        ("人大", "Hani"),
+        ("plain English", None),
+        ("대한민국(大韓民國)은 민주공화국이다.", None),
+        ("", None),
+    ],
+)
+def test_han_text_is_sorted_into_its_scripts(text: str, script: str | None) -> None:
+    assert scripts([text]) == [script]
+    assert scripts(["这是", text, "x"])[1] == script
+
+
+def test_sentences_in_another_language_are_measured(language: Language) -> None:
+    operator = Language({"other_languages": True})
+    operator.open()
+    english = "The committee will meet again on Thursday to discuss the budget for the next year."
+    chinese = "委员会将于星期四再次开会，讨论明年的预算和其他重要事项。"
+    batch = pa.record_batch({"text": pa.array([english, f"{english}\n{chinese}", chinese * 3, ""], pa.large_string())})
+    pure, mixed, other, empty = operator.annotate(batch)["other_share"].to_pylist()
+    share = len(chinese) / (len(chinese) + len(english))
+    assert (pure, other, empty) == (0.0, 0.0, 0.0)
+    assert min(abs(mixed - share), abs(mixed - (1 - share))) < 0.01
+
+
+def test_py3langid_needs_no_model_file() -> None:
+    pytest.importorskip("py3langid")
+    operator = Language({"model": "py3langid"})
+    operator.open()
+    texts = ["The quick brown fox jumps over the lazy dog and runs away.", "今天的天气非常好，我们决定一起去公园里散步。", "12"]
+    assert [lang for lang, _ in run(operator, *texts)] == ["en", "zh", "und"]
+    assert [0 < score <= 1 for _, score in run(operator, *texts)] == [True, True, False]
+
+
+def test_a_batch_is_named_as_fasttext_names_its_rows(language: Language) -> None:
+    import fasttext
+
+    model = fasttext.load_model(str(locate("lid.176", load_settings())))
+    texts = ["Guten Morgen zusammen", "bonjour à tous", "добрый день", "早上好"]
+    expected = [(labels[0].removeprefix("__label__"), min(float(scores[0]), 1.0)) for labels, scores in map(model.predict, texts)]
+    got = run(language, *texts)
+    assert [lang for lang, _ in got] == [lang for lang, _ in expected]
+    assert [score for _, score in got] == pytest.approx([score for _, score in expected], abs=1e-6)
 
 
 def test_rules_follow_the_params(language: Language) -> None:

@@ -16,7 +16,7 @@ FRENCH = "L'été dernier, « nous » avons mangé des crêpes à la crème – 
 RUSSIAN = "Все счастливые семьи похожи друг на друга, каждая несчастливая семья несчастлива по-своему. " * 4
 
 
-@given(st.text())
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
 def test_valid_utf8_is_returned_as_it_is(text: str) -> None:
     found = decode(text.encode(), "text/plain", "iso-8859-1")
     assert (found.text, found.replaced) == (text.removeprefix("\ufeff"), 0)
@@ -140,3 +140,27 @@ def test_mars_in_the_charsets_of_its_languages_is_read_as_declared(shared_data: 
     assert len(payload) > 10_000
     found = decode(payload, "text/plain", encoding)
     assert (found.text, found.how) == (payload.decode(encoding), "declared")
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
+@pytest.mark.parametrize("label", [None, "utf-8"])
+def test_undeclared_french_is_read_as_the_web_wrote_it(encoding: str, label: str | None) -> None:
+    text = FRENCH.encode(encoding, "ignore").decode(encoding)
+    assert decode(text.encode(encoding), None, label).text == text
+
+
+@pytest.mark.parametrize(("text", "encoding"), [(RUSSIAN, "koi8-r"), (RUSSIAN, "cp1251"), (CHINESE, "gb18030"), (JAPANESE, "cp932")])
+def test_latin_1_that_a_server_declares_of_anything_is_not_believed(text: str, encoding: str) -> None:
+    found = decode(text.encode(encoding), "text/plain", "iso-8859-1")
+    assert (found.text, found.how) == (text, "detected")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("text", [FRENCH, RUSSIAN, CHINESE + "\n"])
+def test_wide_charsets_without_a_mark_are_seen_by_their_nuls(text: str, encoding: str) -> None:
+    assert decode(text.encode(encoding), None, None).text == text
+
+
+@pytest.mark.parametrize("text", ["hello\0world, " * 20 + CHINESE, "hello\0world, " * 20, "hell\0world" * 20, "plainnn\0" * 20])
+def test_a_few_nuls_in_utf8_do_not_make_it_utf_16(text: str) -> None:
+    assert decode(text.encode(), None, None).text == text

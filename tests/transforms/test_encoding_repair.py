@@ -68,7 +68,7 @@ def by_ftfy(text: str) -> str:
     return str(ftfy.fix_text(text, remove_control_chars=False, normalization=None, **dict.fromkeys(others.split(), False)))
 
 
-ONLY_MOJIBAKE = {"newline": False, "control": False, "invisible": False, "nfc": False}
+ONLY_MOJIBAKE = dict.fromkeys(("newline", "control", "zero_width", "bidi", "private_use", "nfc"), False)
 
 
 def broken(text: str, charset: str) -> str:
@@ -135,18 +135,20 @@ def test_what_comes_out_is_clean_and_counted(text: str) -> None:
     ends = re.findall("\r\n|[\r\x85\u2028\u2029]", text)
     unified = re.sub("\r\n|[\r\x85\u2028\u2029]", "\n", text)
     controls = [c for c in unified if (unicodedata.category(c) == "Cc" and c not in "\n\t") or c in NONCHARACTERS]
-    invisible = [c for c in unified if c in INVISIBLE]
-    kept = "".join(c for c in unified if c not in controls and c not in invisible)
+    zero_width = [c for c in unified if c in ZERO_WIDTH]
+    bidi = [c for c in unified if c in BIDI]
+    private = [c for c in unified if unicodedata.category(c) == "Co"]
+    kept = "".join(c for c in unified if c not in {*controls, *zero_width, *bidi, *private})
     composed = unicodedata.normalize("NFC", kept)
     assert got == composed
-    expected = {"newline": len(ends), "control": len(controls), "invisible": len(invisible), "nfc": int(kept != composed)}
+    expected = {"newline": len(ends), "control": len(controls), "zero_width": len(zero_width), "bidi": len(bidi)}
+    expected |= {"private_use": len(private), "nfc": int(kept != composed)}
     assert counts == {kind: n for kind, n in expected.items() if n}
 
 
 NONCHARACTERS = {chr(code) for code in range(0xFDD0, 0xFDF0)} | {"\ufffe", "\uffff"}
-INVISIBLE = set("\u00ad\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2064\ufeff") | {
-    chr(c) for c in range(0x2066, 0x2070)
-}
+ZERO_WIDTH = set("\u00ad\u200b\u2060\u2061\u2062\u2063\u2064\ufeff")
+BIDI = set("\u200e\u200f\u202a\u202b\u202c\u202d\u202e") | {chr(code) for code in range(0x2066, 0x2070)}
 
 
 def test_joiners_that_scripts_and_emoji_need_stay() -> None:
@@ -154,11 +156,28 @@ def test_joiners_that_scripts_and_emoji_need_stay() -> None:
     assert repair(*texts) == (texts, [{}, {}, {}])
 
 
-@pytest.mark.parametrize("kind", ["mojibake", "newline", "control", "invisible", "nfc"])
+@pytest.mark.parametrize("kind", ["mojibake", "newline", "control", "zero_width", "bidi", "private_use", "nfc"])
 def test_each_repair_can_be_switched_off(kind: str) -> None:
-    text = {"mojibake": "schÃ¶n", "newline": "a\r\nb", "control": "a\x01b", "invisible": "a\u200bb", "nfc": "e\u0301"}[kind]
+    text = {
+        "mojibake": "schÃ¶n", "newline": "a\r\nb", "control": "a\x01b", "zero_width": "a\u200bb", "bidi": "a\u202eb",
+        "private_use": "a\ue000b", "nfc": "e\u0301",
+    }[kind]  # fmt: skip
     assert repair(text)[1] == [{kind: 1}]
     assert repair(text, **{kind: False}) == ([text], [{}])
+
+
+@pytest.mark.parametrize(
+    ("text", "folded", "count"),
+    [
+        ("ＡＢＣ１２３です", "ABC123です", 6),
+        ("ｶﾞｷﾞﾊﾟﾝ", "ガギパン", 7),
+        ("你好，世界！（ｘ）", "你好，世界！（x）", 1),
+        ("全角", "全角", 0),
+    ],
+)
+def test_width_is_folded_where_it_is_asked_for_and_chinese_punctuation_stays(text: str, folded: str, count: int) -> None:
+    assert repair(text, width=True) == ([folded], [{"width": count} if count else {}])
+    assert repair(text) == ([text], [{}])
 
 
 def test_repairing_twice_changes_nothing_more() -> None:
