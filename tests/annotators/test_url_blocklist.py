@@ -39,7 +39,11 @@ def test_the_rule_takes_all_categories_or_those_named() -> None:
 
 @pytest.mark.parametrize("block", [[], ["adult"]])
 def test_it_conforms(lists: Path, block: list[str]) -> None:
-    examples = [Example("a", {"blocked_url"}, {"url": "http://bad.example/"}), Example("b", columns={"url": "http://x.example"}), Example("c")]
+    examples = [
+        Example("a", {"blocked_url"}, {"url": "http://bad.example/"}),
+        Example("b", columns={"url": "http://x.example"}),
+        Example("c"),
+    ]
     conformance(UrlBlocklist, examples=examples, params={"path": str(lists), "block": block})
 
 
