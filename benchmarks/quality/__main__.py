@@ -1,12 +1,8 @@
-"""How good the operators are on labelled public data: ``python -m benchmarks.quality NAME --data PATH --json``."""
+"""Scores one part on labelled data: `python -m benchmarks.quality NAME --data FOLDER [--json]`."""
 
-import argparse
 import importlib
-from pathlib import Path
+import sys
 
-parser = argparse.ArgumentParser(prog="benchmarks.quality", description=__doc__)
-parser.add_argument("name", help="a module of this folder: " + ", ".join(sorted(p.stem for p in Path(__file__).parent.glob("[!_]*.py"))))
-parser.add_argument("--data", type=Path, required=True, help="folder laid out like shared/data")
-parser.add_argument("--json", action="store_true", help="print one JSON object a line")
-arguments = parser.parse_args()
-importlib.import_module(f"benchmarks.quality.{arguments.name}").main(arguments.data, as_json=arguments.json)
+if len(sys.argv) < 2 or not sys.argv[1].isidentifier():
+    sys.exit(f"{__doc__}")
+importlib.import_module(f"benchmarks.quality.{sys.argv[1]}").main(sys.argv[2:])

@@ -27,7 +27,7 @@ EXAMPLES: dict[str, list[Example]] = {
         Example(ENGLISH), Example(CHINESE, {"other_language"}), Example("1234", {"low_confidence", "other_language"}),
     ],
     "perplexity": [Example(ENGLISH), Example("zqx jkv wpy qqq xzv kjq", {"too_surprising"}), Example("")],
-    "quality_model": [Example(ENGLISH), Example("buy cheap pills now", {"low_quality"}), Example("")],
+    "quality_model": [Example(ENGLISH), Example("buy cheap pills now", {"low_quality"})],
     "scrub_pii": [Example("write to ann@example.com"), Example("手机13812345678，谢谢"), Example(ENGLISH)],
     "text_signals": [Example(ENGLISH), Example(CHINESE), Example("- a\n- b\n- a\n"), Example("")],
     "toxicity": [Example(ENGLISH), Example(CHINESE), Example("shit fuck shit", {"too_toxic"})],
