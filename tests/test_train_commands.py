@@ -117,3 +117,11 @@ def test_a_block_list_is_compiled_into_a_folder(project: Path) -> None:
     (project / "ut1/adult/domains").write_text("bad.example\nworse.example\n")
     done = run("compile-blocklist", "ut1", "--out", "compiled")
     assert (done.exit_code, done.output) == (0, "2 entries of 1 categories in compiled\n")
+
+
+def test_ordinary_documents_are_cut_and_have_no_label(toxicity: Path) -> None:
+    (toxicity / "novel.txt").write_text("It was a quiet morning in the village. " * 50)
+    done = run("train-toxicity", "--data", "data.csv", "--lang", "en", "--out", "m.npz", "--innocent", "novel.txt", *SETTINGS, "--json")
+    report = json.loads(done.output)
+    assert (report["lang"], report["documents"]) == ("en", 144 + 1950 // 117 + 1)
+    assert {label: row["documents"] for label, row in report["labels"].items()} == {"rude": 72, "threat": 24}

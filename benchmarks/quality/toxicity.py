@@ -29,8 +29,9 @@ import pyarrow as pa
 from dataplane.annotators.toxicity import Toxicity
 from dataplane.annotators.toxicity_model import ToxicityModel
 from dataplane.corpus.classification import auc, decisions
+from dataplane.corpus.labelled import with_innocent
 from dataplane.corpus.linear_model import Labelled, TrainParams, fold_of, out_of_fold, platt, train
-from dataplane.kernels.linear_model import matrix, probability
+from dataplane.kernels.linear_model import Model, matrix, probability
 from dataplane.kernels.logistic import Sparse
 
 Bools = npt.NDArray[np.bool_]
@@ -79,6 +80,7 @@ def cold(folder: Path, models: Path) -> Iterator[dict[str, Any]]:
     toxic = {name: np.array([r["label"] == "1" for r in rows]) for name, rows in parts.items()}
     model, _ = train(Labelled(text["train"], ("toxic",), toxic["train"][:, None]), TrainParams())
     model.save(models / "zh.npz")
+    yield from with_ordinary(text, toxic, models)
     p, listed = model.probabilities(text["dev"])[:, 0], word_list(text["dev"])
     yield row("COLD dev", p, listed, toxic["dev"])
     known = set(text["train"].to_pylist())
@@ -86,6 +88,27 @@ def cold(folder: Path, models: Path) -> Iterator[dict[str, Any]]:
     yield row("COLD dev, texts that train does not hold", p[new], listed[new], toxic["dev"][new])
     innocent = ~toxic["dev"]
     yield false("zh", "COLD dev, innocent posts about race, region and gender", p[innocent] > 0.5, listed[innocent])
+
+
+def with_ordinary(text: dict[str, pa.Array], toxic: dict[str, Bools], models: Path) -> Iterator[dict[str, Any]]:
+    """The same model where ordinary documents were given to it as well."""
+    model = ordinary_model(text["train"], toxic["train"], models, "zh")
+    yield row("COLD dev, trained with ordinary text too", model.probabilities(text["dev"])[:, 0], word_list(text["dev"]), toxic["dev"])
+
+
+def ordinary_model(text: pa.Array, toxic: Bools, models: Path, lang: str) -> Model:
+    found = list(models.glob(f"ordinary_{lang}*.txt"))
+    posts = Labelled(text, ("toxic",), toxic[:, None])
+    model, _ = train(with_innocent(posts, [str(path) for path in found], "text") if found else posts, TrainParams(folds=2))
+    model.save(models / f"{lang}_ordinary.npz")
+    return model
+
+
+def write_ordinary(data: Path, models: Path) -> None:
+    """Technical books, which false positives are not measured on."""
+    for lang, part in (("zh", "rust_book_zh"), ("zh", "d2l_zh"), ("en", "rust_book_en"), ("en", "debian_handbook")):
+        found = [text for name, text in archived(data / "corpus.tar.xz", r"\.(txt|md)$") if part in name]
+        (models / f"ordinary_{lang}_{part}.txt").write_text("\n".join(found), encoding="utf-8")
 
 
 def english(folder: Path, models: Path) -> Iterator[dict[str, Any]]:
@@ -103,6 +126,7 @@ def english(folder: Path, models: Path) -> Iterator[dict[str, Any]]:
     everything = texts(tweets.to_pylist() + sentences.to_pylist())
     labels = np.concatenate([offends, hates])[:, None]
     train(Labelled(everything, ("toxic",), labels), TrainParams(folds=2))[0].save(models / "en.npz")
+    ordinary_model(everything, labels[:, 0], models, "en")
 
 
 def hatecheck(folder: Path, lists: Path) -> Iterator[dict[str, Any]]:
@@ -169,18 +193,24 @@ def visible(page: str) -> str:
 
 
 def false_positives(data: Path, models: Path) -> Iterator[dict[str, Any]]:
-    operator = ToxicityModel({"models": {lang: str(models / f"{lang}.npz") for lang in ("en", "zh")}})
-    operator.open()
+    """Shares of innocent documents over the operator's threshold, under both pairs of models."""
+    operators = {}
+    for suffix in ("", "_ordinary"):
+        operators[suffix] = ToxicityModel({"models": {lang: str(models / f"{lang}{suffix}.npz") for lang in ("en", "zh")}})
+        operators[suffix].open()
     for lang, name, documents in innocent(data):
         if documents:
             batch = pa.record_batch({"text": texts(documents), "language__lang": pa.array([lang] * len(documents))})
-            score = operator.annotate(batch)["score"].to_numpy()
-            yield false(lang, name, score > operator.params.max_score, word_list(batch.column("text")))
+            limit = operators[""].params.max_score
+            over = {suffix: operator.annotate(batch)["score"].to_numpy() > limit for suffix, operator in operators.items()}
+            found = false(lang, name, over[""], word_list(batch.column("text")))
+            yield found | {"false_positives_with_ordinary": round(float(np.mean(over["_ordinary"])), 4)}
 
 
 def rows(data: Path) -> Iterator[dict[str, Any]]:
     folder = data / "toxicity"
     with tempfile.TemporaryDirectory() as models:
+        write_ordinary(data, Path(models))
         yield from cold(folder / "cold_zh", Path(models))
         yield from english(folder, Path(models))
         yield from hatecheck(folder / "hatecheck_multilingual", folder / "word_lists")

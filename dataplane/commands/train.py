@@ -41,6 +41,7 @@ def train_quality(
 @_FIELD
 @click.option("--label-field", default="label", show_default=True, help="Field of the label: 0 and 1, or names, several parted by |.")
 @click.option("--neutral", multiple=True, help="A label that means there is nothing; several are known (0, none, neither, ...).")
+@click.option("--innocent", multiple=True, metavar="GLOB", help="Files of ordinary documents: what toxic text is to be told from.")
 @_SETTINGS
 @JSON_OPTION
 def train_toxicity(
@@ -50,14 +51,18 @@ def train_toxicity(
     text_field: str,
     label_field: str,
     neutral: Sequence[str],
+    innocent: Sequence[str],
     settings: Sequence[str],
     as_json: bool,
 ) -> None:
     """Trains the classifier of one language of the operator toxicity_model, with a probability for each category of the labels."""
-    from dataplane.corpus.labelled import NEUTRAL, labelled
+    from dataplane.corpus.labelled import NEUTRAL, labelled, with_innocent
 
-    silent = (*NEUTRAL, *(name.lower() for name in neutral))
-    _trained(lambda: labelled(data, text_field, label_field, silent), out, settings, {"lang": lang}, as_json)
+    def read() -> Labelled:
+        posts = labelled(data, text_field, label_field, (*NEUTRAL, *(name.lower() for name in neutral)))
+        return with_innocent(posts, innocent, text_field) if innocent else posts
+
+    _trained(read, out, settings, {"lang": lang}, as_json)
 
 
 @click.command("compile-blocklist")

@@ -16,10 +16,12 @@ import pyarrow as pa
 
 from dataplane.corpus.linear_model import Labelled
 from dataplane.errors import DataError, SourceError, UsageError, did_you_mean
+from dataplane.kernels.pieces import split
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet", ".csv", ".tsv", ".txt", ".md")
 TOXIC = "toxic"  # the label where the data only tell 1 from 0
 NEUTRAL = ("", "0", "none", "neither", "normal", "clean", "non-hateful", "nohate", "not_toxic")
+PIECE_CHARS = 100  # of ordinary documents, about as long as posts
 SEPARATOR = "|"  # of several labels of one text
 
 
@@ -63,6 +65,26 @@ def labelled(paths: Sequence[str], text_field: str, label_field: str, neutral: S
         raise DataError(f"every document's {label_field} is neutral", where=", ".join(paths), fix="name the field of the label")
     has = np.array([[name in found for name in names] for found in sets], np.bool_)
     return Labelled(pa.array(texts, pa.large_string()), names, has)
+
+
+def with_innocent(data: Labelled, globs: Sequence[str], field: str) -> Labelled:
+    """Adds ordinary documents, in pieces as long as posts, that have no label.
+
+    Labelled posts are all about what people quarrel over: a model that saw nothing else takes a novel for a quarrel.
+
+    Args:
+        data: The labelled posts.
+        globs: Files of ordinary documents.
+        field: Field or column of their text.
+
+    Raises:
+        UsageError: A glob matches no file, or a file is of no known kind or lacks the field.
+        SourceError: A file cannot be read.
+    """
+    documents = pa.array([text for path in _matched(globs) for text in _texts(path, field)], pa.large_string())
+    pieces, _, _ = split(documents, PIECE_CHARS)
+    has = np.concatenate([data.has, np.zeros((len(pieces), len(data.labels)), np.bool_)])
+    return Labelled(pa.concat_arrays([data.text, pieces]), data.labels, has)
 
 
 def _label_set(value: Any, neutral: Sequence[str]) -> set[str]:

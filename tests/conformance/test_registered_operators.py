@@ -39,7 +39,8 @@ EXAMPLES: dict[str, list[Example]] = {
     "url_blocklist": [Example("a", {"blocked_url"}, {"url": "http://bad.example/"}), Example("b", columns={"url": "http://x.example"})],
     "web_topics": [
         Example(ENGLISH), Example("现金网址，百家乐，注册送彩金", {"too_much_gambling"}), Example("成人电影，国产自拍，无码", {"too_much_adult"}),
-        Example("代开发票，加微信，咨询热线", {"too_much_spam"}), Example("警方破获网络赌博案，涉案人员已被依法处理，" + CHINESE),
+        Example("代开发票，加微信，咨询热线", {"too_much_spam"}),
+        Example("警方破获网络赌博案。" + CHINESE),
     ],
     "wikitext": [Example("'''A''' [[b|c]] {{d}}", columns=WIKI), Example("'''no''' page", columns={"mime": None})],
 }  # fmt: skip

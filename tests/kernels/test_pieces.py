@@ -13,8 +13,8 @@ def pieces(*texts: str | None, chars: int = 5) -> list[tuple[int, str, float]]:
 
 
 def test_a_piece_ends_with_its_sentence_or_line() -> None:
-    assert pieces("One. Two three. 一二三四五六。七\nlast") == [
-        *((0, "One. Two three.", 15), (0, " 一二三四五六。", 8), (0, "七\nlast", 6)),
+    assert pieces("One. Two. 一二三四五六。七\nlast") == [
+        *((0, "One. Two.", 9), (0, " 一二三四五六。", 8), (0, "七\nlast", 6)),
     ]
 
 
