@@ -38,7 +38,9 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "url_blocklist": [Example("a", {"blocked_url"}, {"url": "http://bad.example/"}), Example("b", columns={"url": "http://x.example"})],
     "web_topics": [
-        Example(ENGLISH), Example("现金网址，百家乐，注册送彩金", {"too_much_gambling"}), Example("成人电影，国产自拍，无码", {"too_much_adult"}),
+        Example(ENGLISH),
+        Example("现金网址，百家乐，注册送彩金", {"too_much_gambling"}),
+        Example("成人电影，国产自拍，无码", {"too_much_adult"}),
         Example("代开发票，加微信，咨询热线", {"too_much_spam"}),
         Example("警方破获网络赌博案。" + CHINESE),
     ],
