@@ -204,7 +204,7 @@ def _may_begin(data, at, stop, heads, ascii_classes):  # type: ignore[no-untyped
     cache=True, nogil=True,
 )  # fmt: skip
 def count(data, offsets, table, keys, children, categories, heads, ascii_classes, leet, hits, evasions, words):  # type: ignore[no-untyped-def]
-    """Adds each text's terms to ``hits`` (int32 [n, categories]), those that evade to ``evasions`` and its words to ``words`` (int32 [n])."""
+    """Adds each text's terms to `hits` (int32 [n, categories]), those that evade to `evasions`, its words to `words` (int32 [n])."""
     for i in range(len(offsets) - 1):
         at, stop = offsets[i], offsets[i + 1]
         reached = at
