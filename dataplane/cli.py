@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dataplane.commands import compare, forget, installed, measures, project, publish, questions, versions
+from dataplane.commands import compare, forget, installed, measures, project, publish, questions, train, versions
 from dataplane.errors import TerraplaneError, of_system
 
 
@@ -48,6 +48,9 @@ for command in (
     forget.forget,
     publish.export,
     publish.publish,
+    train.train_quality,
+    train.train_toxicity,
+    train.compile_blocklist,
     installed.plugins,
     installed.models,
 ):

@@ -1,16 +1,13 @@
 """Word lists: whole words in alphabets, runs of characters in Chinese, no evasion by width, no hit inside innocent words."""
 
-import re
 import time
 from pathlib import Path
 
-import ahocorasick_rs
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from dataplane.annotators.toxicity import Toxicity, read_terms
+from dataplane.annotators.toxicity import Toxicity
+from dataplane.annotators.word_lists import read_terms
 from dataplane.errors import ParamsError
 from dataplane.testing import Example, conformance
 
@@ -40,6 +37,8 @@ def hits(text: str, **params: object) -> tuple[int, float]:
         ("shut the fuckers up", 1),
         ("fucking-idiot, fuck_you, x_fuck", 3),
         ("Kick against the pricks, a herd of swine, summa cum laude", 0),
+        ("f u c k, s.h.i.t, sh1t, fuuuck, f*ck, b!tch", 6),
+        ("你 傻 逼，你这傻*逼", 2),
     ],
 )
 def test_terms_are_counted(text: str, n: int) -> None:
@@ -59,21 +58,6 @@ def test_terms_that_overlap_hide_none_that_stands_alone(tmp_path: Path) -> None:
     assert hits("sea bad word", **own)[0] == 1
     assert hits("a bad word and a baddy", **own)[0] == 1
     assert hits("坏词典坏", **own)[0] == 1
-
-
-@given(st.lists(st.sampled_from(["foo", "bar", "foo bar", "坏", "坏人"]), max_size=4), st.text(st.sampled_from("fobar 坏人x"), max_size=30))
-def test_hits_are_those_of_a_plain_search(terms: list[str], text: str) -> None:
-    operator = Toxicity()
-    operator._innocent_from = len(terms)
-    operator._automaton = ahocorasick_rs.AhoCorasick(terms or ["\0"], matchkind=ahocorasick_rs.MatchKind.Standard)
-    assert operator._hits(text) == plain_search(terms, text)
-
-
-def plain_search(terms: list[str], text: str) -> int:
-    """Leftmost-longest over every place, borders by regular expression."""
-    latin = r"(?<![a-z]){}(?![a-z])"
-    alternatives = [re.escape(t) if not t.isascii() else latin.format(re.escape(t)) for t in sorted(set(terms), key=len, reverse=True)]
-    return len(re.findall("|".join(alternatives), text)) if terms else 0
 
 
 @pytest.mark.parametrize("text", ["fuck " * 200_000, "他妈妈" * 300_000, "a" * 1_000_000, "傻逼" * 500_000])
@@ -116,3 +100,10 @@ def test_false_positives_on_plain_prose_are_rare(shared_data: Path) -> None:
     operator.open()
     found = operator.annotate(pa.record_batch({"text": pa.array(lines, pa.large_string())}))["n_hits"].to_numpy()
     assert (found > 0).mean() < 0.005
+
+
+def test_hits_that_evade_are_told_apart() -> None:
+    operator = Toxicity()
+    operator.open()
+    text = pa.array(["shit sh1t s h i t", "shit"], pa.large_string())
+    assert operator.annotate(pa.record_batch({"text": text}))["n_evasions"].to_pylist() == [2, 0]

@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from dataplane.contract import check_class
+from dataplane.corpus.linear_model import Labelled, TrainParams
+from dataplane.corpus.linear_model import train as train_classifier
 from dataplane.corpus.ngram_lm import TrainLmParams, train
 from dataplane.errors import ModelMissing
 from dataplane.registry import entries, operator_class
@@ -26,12 +29,32 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "latex_text": [Example(r"\section{A} $x$ \cite{b} % c", columns={"mime": "text/x-tex"}), Example(ENGLISH)],
     "perplexity": [Example(ENGLISH), Example("zqx jkv wpy qqq xzv kjq", {"too_surprising"}), Example("")],
+    "quality_model": [Example(ENGLISH), Example("buy cheap pills now", {"low_quality"})],
     "scrub_pii": [Example("write to ann@example.com"), Example("手机13812345678，谢谢"), Example(ENGLISH)],
     "text_signals": [Example(ENGLISH), Example(CHINESE), Example("- a\n- b\n- a\n"), Example("")],
     "toxicity": [Example(ENGLISH), Example(CHINESE), Example("shit fuck shit", {"too_toxic"})],
+    "toxicity_model": [
+        Example(ENGLISH, columns={"language__lang": "en"}),
+        Example("buy cheap pills now", {"too_toxic"}, {"language__lang": "en"}),
+        Example("buy cheap pills now", columns={"language__lang": "de"}),
+    ],
+    "url_blocklist": [Example("a", {"blocked_url"}, {"url": "http://bad.example/"}), Example("b", columns={"url": "http://x.example"})],
+    "web_topics": [
+        Example(ENGLISH),
+        Example("现金网址，百家乐，注册送彩金", {"too_much_gambling"}),
+        Example("成人电影，国产自拍，无码", {"too_much_adult"}),
+        Example("代开发票，加微信，咨询热线", {"too_much_spam"}),
+        Example("警方破获网络赌博案。" + CHINESE),
+    ],
     "wikitext": [Example("'''A''' [[b|c]] {{d}}", columns=WIKI), Example("'''no''' page", columns={"mime": None})],
 }  # fmt: skip
-PARAMS = {"language": {"keep": ["en"]}, "perplexity": {"max_perplexity": 20.0}}
+PARAMS = {
+    "language": {"keep": ["en"]},
+    "perplexity": {"max_perplexity": 20.0},
+    "quality_model": {"model": "models/pills.npz", "min_score": 0.5},
+    "toxicity_model": {"models": {"en": "models/no_pills.npz"}},
+    "url_blocklist": {"path": "blocked"},
+}
 
 
 def registered() -> list[str]:
@@ -49,11 +72,17 @@ def test_a_registered_class_is_sound(name: str) -> None:
 
 @pytest.fixture
 def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A project whose n-gram model knows the English example."""
+    """A project whose n-gram model knows the English example, whose classifiers know spam, and that has a block list."""
     monkeypatch.chdir(tmp_path)
     batch = pa.record_batch({"source": ["good"] * 3, "text": pa.array([ENGLISH] * 3, pa.large_string())})
     path = Path("models/ngram_lm/model.npz")
     train([batch], TrainLmParams.parse(None, where="train_lm")).save(path)
+    words = [f"{text} {i}" for i in range(20) for text in (ENGLISH, "buy cheap pills now")]
+    for name, has in (("pills", [True, False]), ("no_pills", [False, True])):
+        labelled = Labelled(pa.array(words, pa.large_string()), ("it",), np.array(has * 20)[:, None])
+        train_classifier(labelled, TrainParams(bits=12))[0].save(Path(f"models/{name}.npz"))
+    Path("blocked/adult").mkdir(parents=True)
+    Path("blocked/adult/domains").write_text("bad.example\n")
 
 
 @pytest.mark.slow

@@ -1,0 +1,104 @@
+"""Commands that train classifiers out of labelled files: train-quality, train-toxicity; and compile-blocklist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dataplane.commands.printing import JSON_OPTION, cell, console, json_text, rows_as_table
+
+if TYPE_CHECKING:
+    from dataplane.corpus.linear_model import Labelled
+
+_OUT = click.option("--out", required=True, type=click.Path(path_type=Path), help="File of the model; a report FILE.json lies beside it.")
+_FIELD = click.option("--text-field", default="text", show_default=True, help="Field or column of the text.")
+_SETTINGS = click.option("--set", "settings", multiple=True, metavar="PARAM=VALUE", help="A param of the training: c=2, char_n=5.")
+
+
+@click.command("train-quality")
+@click.option("--positive", required=True, multiple=True, metavar="GLOB", help="Files of good documents (JSONL, Parquet, CSV, text).")
+@click.option("--negative", required=True, multiple=True, metavar="GLOB", help="Files of bad documents.")
+@_OUT
+@_FIELD
+@_SETTINGS
+@JSON_OPTION
+def train_quality(
+    positive: Sequence[str], negative: Sequence[str], out: Path, text_field: str, settings: Sequence[str], as_json: bool
+) -> None:
+    """Trains the classifier of the operator quality_model, and says how good it is and what it dislikes."""
+    from dataplane.corpus.labelled import two_sides
+
+    _trained(lambda: two_sides(positive, negative, "good", text_field), out, settings, {}, as_json)
+
+
+@click.command("train-toxicity")
+@click.option("--data", required=True, multiple=True, metavar="GLOB", help="Files of labelled documents (CSV, TSV, JSONL, Parquet).")
+@click.option("--lang", required=True, help="Language of the documents, as the operator language names it.")
+@_OUT
+@_FIELD
+@click.option("--label-field", default="label", show_default=True, help="Field of the label: 0 and 1, or names, several parted by |.")
+@click.option("--neutral", multiple=True, help="A label that means there is nothing; several are known (0, none, neither, ...).")
+@click.option("--innocent", multiple=True, metavar="GLOB", help="Files of ordinary documents: what toxic text is to be told from.")
+@_SETTINGS
+@JSON_OPTION
+def train_toxicity(
+    data: Sequence[str],
+    lang: str,
+    out: Path,
+    text_field: str,
+    label_field: str,
+    neutral: Sequence[str],
+    innocent: Sequence[str],
+    settings: Sequence[str],
+    as_json: bool,
+) -> None:
+    """Trains the classifier of one language of the operator toxicity_model, with a probability for each category of the labels."""
+    from dataplane.corpus.labelled import NEUTRAL, labelled, with_innocent
+
+    def read() -> Labelled:
+        posts = labelled(data, text_field, label_field, (*NEUTRAL, *(name.lower() for name in neutral)))
+        return with_innocent(posts, innocent, text_field) if innocent else posts
+
+    _trained(read, out, settings, {"lang": lang}, as_json)
+
+
+@click.command("compile-blocklist")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the compiled list.")
+def compile_blocklist(folder: Path, out: Path) -> None:
+    """Compiles FOLDER (CATEGORY/domains, CATEGORY/urls) into hashes that the operator url_blocklist maps into memory."""
+    from dataplane.kernels.url_blocklist import compile_list
+
+    made = compile_list(folder)
+    made.save(out)
+    click.echo(f"{len(made.keys):,} entries of {len(made.categories)} categories in {out}")
+
+
+def _trained(read: Callable[[], Labelled], out: Path, settings: Sequence[str], about: dict[str, Any], as_json: bool) -> None:
+    """Trains on what `read` gives, writes the model and its report, and prints the report."""
+    from dataplane.corpus.linear_model import TrainParams, train
+
+    params = TrainParams.parse(_parsed(settings), where="--set")
+    model, report = train(read(), params)
+    report = {**about, **report}
+    model.save(out)
+    out.with_name(out.name + ".json").write_text(json_text(report) + "\n", encoding="utf-8")
+    if as_json:
+        click.echo(json_text(report))
+        return
+    screen = console()
+    rows = [{"label": label, "documents": row["documents"], **row["cross_validated"]} for label, row in report["labels"].items()]
+    rows_as_table(list(rows[0]), rows)
+    for label, row in report["labels"].items():
+        for side in ("for", "against"):
+            words = ", ".join(f"{cell(found['feature'])!r} {found['weight']}" for found in row[side])
+            screen.print(f"{side} {label}: {words}", markup=False)
+
+
+def _parsed(settings: Sequence[str]) -> dict[str, Any]:
+    import yaml
+
+    return {name: yaml.safe_load(value) for name, _, value in (setting.partition("=") for setting in settings)}
