@@ -1,4 +1,4 @@
-"""The annotator behind the Gopher rules: words, symbols, lines and repetitions of each document."""
+"""The annotator behind the Gopher, FineWeb and C4 rules: words, symbols, lines and repetitions of each document."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from dataplane.params import Params as BaseParams
 
 
 class TextSignals(Annotator):
-    """Measures what the rule sets gopher_quality and gopher_repetition decide on.
+    """Measures what the rule sets gopher_quality, gopher_repetition, fineweb and c4 decide on.
 
     Characters are code points. A word counts where it has a letter or a number; ratios over words count every run, of
     punctuation too. A Chinese or Japanese character is one word. `cjk_share` is by letter, the other shares are by what
     their names say. Shares over nothing are 0.
 
-    Source: Rae et al. 2021 (arXiv:2112.11446), A1.1 and table A1.
+    Sources: Rae et al. 2021 (arXiv:2112.11446), A1.1 and table A1; Penedo et al. 2024 (arXiv:2406.17557), 3.6; Raffel et al. 2020
+    (arXiv:1910.10683), 2.2.
     """
 
     name = "text_signals"
-    version = "1"
+    version = "2"
     reads: ClassVar[Mapping[str, pa.DataType]] = {"text": pa.large_string()}
     writes: ClassVar[Mapping[str, pa.DataType]] = {name: pa.int64() if name in COUNTS else pa.float64() for name in SIGNALS}
 

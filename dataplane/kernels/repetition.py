@@ -40,15 +40,15 @@ def _capacity(n):  # type: ignore[no-untyped-def]
     return size
 
 
-@nb.njit(nb.types.UniTuple(nb.int64, 3)(OCTETS, nb.int64, nb.int64, nb.int64), cache=True, nogil=True)
-def _repeats(data, start, stop, newlines):  # type: ignore[no-untyped-def]
-    """Pieces between runs of at least `newlines` newlines; those that came before, and their characters."""
+@nb.njit(nb.types.UniTuple(nb.int64, 4)(OCTETS, nb.int64, nb.int64, nb.int64, OCTETS), cache=True, nogil=True)
+def _repeats(data, start, stop, newlines, table):  # type: ignore[no-untyped-def]
+    """Pieces between runs of at least `newlines` newlines; those that came before, their characters, those of filled ones."""
     pieces = 1
     for i in range(start + 1, stop):
         pieces += data[i] == 0x0A and data[i - 1] != 0x0A
     keys = np.zeros(_capacity(min(pieces, MAX_PIECES)), np.uint64)
     known = 0
-    pieces = repeats = chars = 0
+    pieces = repeats = chars = filled = 0
     at = piece = start
     while at <= stop:
         while at < stop and data[at] != 0x0A:
@@ -63,30 +63,43 @@ def _repeats(data, start, stop, newlines):  # type: ignore[no-untyped-def]
         slot = _slot(keys, key)
         if keys[slot] == key:
             repeats += 1
-            chars += count_chars(data, piece, at)
+            size = count_chars(data, piece, at)
+            chars += size
+            first, last = strip(data, piece, at, table)
+            filled += size if first < last else 0
         elif known < MAX_PIECES:
             keys[slot] = key
             known += 1
         pieces += 1
         piece = run
         at = run if run > at else at + 1
-    return pieces, repeats, chars
+    return pieces, repeats, chars, filled
+
+
+@nb.njit(nb.int64(OCTETS, nb.int64, nb.int64), cache=True, nogil=True)
+def _newlines(data, start, stop):  # type: ignore[no-untyped-def]
+    total = 0
+    for i in range(start, stop):
+        total += data[i] == 0x0A
+    return total
 
 
 @nb.njit(nb.void(OCTETS, nb.int64, nb.int64, OCTETS, nb.float64[::1]), cache=True, nogil=True)
 def scan_duplicates(data, start, stop, table, row):  # type: ignore[no-untyped-def]
-    """Fills ``row[0:4]``: share of lines that came before, of their characters, and the same of paragraphs.
+    """Fills ``row[0:5]``: share of lines that came before, of their characters, the same of paragraphs, and what FineWeb looks at:
+    characters of filled lines that came before, of all but newlines.
 
     Lines lie between runs of newlines, paragraphs between runs of two or more in the text without white space around it.
     """
     total = max(count_chars(data, start, stop), 1)
-    pieces, repeats, chars = _repeats(data, start, stop, 1)
+    pieces, repeats, chars, filled = _repeats(data, start, stop, 1, table)
     row[0] = repeats / pieces
     row[1] = chars / total
     first, last = strip(data, start, stop, table)
-    pieces, repeats, chars = _repeats(data, first, last, 2)
+    pieces, repeats, chars, _ = _repeats(data, first, last, 2, table)
     row[2] = repeats / pieces
     row[3] = chars / total
+    row[4] = filled / max(total - _newlines(data, start, stop), 1)
 
 
 @nb.njit(_I32S(nb.int64, nb.int64, _U64S, _U64S, _I32S, _I32S, _U64S, _I32S), cache=True, nogil=True)

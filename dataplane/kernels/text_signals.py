@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dataplane.kernels.lines import scan_lines
 from dataplane.kernels.repetition import scan_duplicates, scan_grams
 from dataplane.kernels.unicode import (
     ALPHA,
@@ -20,12 +21,9 @@ from dataplane.kernels.unicode import (
     OCTETS,
     SOLID,
     SPACE,
-    TERMINAL,
     WORD,
     classes,
     decode,
-    previous,
-    strip,
     text_buffers,
 )
 
@@ -34,14 +32,19 @@ F64 = npt.NDArray[np.float64]
 # Order of the columns that `measure` fills.
 SIGNALS = (
     "n_chars", "n_words", "n_lines", "mean_word_length", "hash_ratio", "ellipsis_ratio", "alphabetic_word_share",
-    "stop_words", "stop_characters", "cjk_share", "digit_share",
-    "bullet_line_share", "ellipsis_line_share", "terminal_line_share",
+    "stop_words", "stop_characters", "cjk_share", "digit_share", "n_tokens",
+    "n_newlines", "bullet_line_share", "ellipsis_line_share", "terminal_line_share", "short_line_share",
+    "n_sentences", "lorem_ipsum_lines", "curly_bracket_lines",
     "duplicate_line_share", "duplicate_line_char_share", "duplicate_paragraph_share", "duplicate_paragraph_char_share",
+    "duplicate_filled_line_char_share",
     "top_2_gram_share", "top_3_gram_share", "top_4_gram_share",
     "duplicate_5_gram_share", "duplicate_6_gram_share", "duplicate_7_gram_share",
     "duplicate_8_gram_share", "duplicate_9_gram_share", "duplicate_10_gram_share",
 )  # fmt: skip
-COUNTS = frozenset({"n_chars", "n_words", "n_lines", "stop_words", "stop_characters"})
+COUNTS = frozenset({
+    "n_chars", "n_words", "n_lines", "stop_words", "stop_characters", "n_tokens",
+    "n_newlines", "n_sentences", "lorem_ipsum_lines", "curly_bracket_lines",
+})  # fmt: skip
 
 # Source: Rae et al. 2021, A1.1.
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
@@ -53,7 +56,7 @@ STOP_CHARACTER_VARIANTS = {"這": "这"}
 # n-gram signals of a longer document are those of this many first words, which bounds memory at about 100 MB.
 MAX_NGRAM_WORDS = 1 << 21
 
-_LINES = SIGNALS.index("bullet_line_share")
+_LINES = SIGNALS.index("n_newlines")
 _DUPLICATES = SIGNALS.index("duplicate_line_share")
 _GRAMS = SIGNALS.index("top_2_gram_share")
 _LINE_COUNT = SIGNALS.index("n_lines")
@@ -64,7 +67,6 @@ _SHIFT = np.uint64(32)
 
 _STOP_WORD_CHARS = max(map(len, STOP_WORDS))
 
-_BULLET, _ELLIPSIS, _ENDED, _FILLED = 1, 2, 4, 8
 _U64S, _I32S = nb.uint64[::1], nb.int32[::1]
 
 
@@ -175,6 +177,7 @@ def _fill_words(of_chars, of_words, row):  # type: ignore[no-untyped-def]
     row[7], row[8] = _ones(of_words[4]), _ones(of_words[5])
     row[9] = of_chars[2] / letters
     row[10] = of_chars[3] / total
+    row[11] = of_words[0]
 
 
 @nb.njit(
@@ -226,81 +229,6 @@ def _scan_words(data, start, stop, table, paper, hashes, chars, joined, row):  #
     return kept, (of_chars[0] if cut < 0 else cut)
 
 
-@nb.njit(nb.int64(OCTETS, nb.int64, nb.int64), cache=True, nogil=True)
-def _line_break(data, at, stop):  # type: ignore[no-untyped-def]
-    """Bytes of the line break at `at` as str.splitlines sees it, 0 where there is none."""
-    b = data[at]
-    if b == 0x0D:
-        return 2 if at + 1 < stop and data[at + 1] == 0x0A else 1
-    if 0x0A <= b <= 0x0C or 0x1C <= b <= 0x1E:
-        return 1
-    if b == 0xC2:
-        return 2 if at + 1 < stop and data[at + 1] == 0x85 else 0
-    if b == 0xE2 and at + 2 < stop and data[at + 1] == 0x80 and (data[at + 2] == 0xA8 or data[at + 2] == 0xA9):
-        return 3
-    return 0
-
-
-@nb.njit(nb.boolean(OCTETS, nb.int64, nb.int64), cache=True, nogil=True)
-def _starts_with_bullet(data, start, stop):  # type: ignore[no-untyped-def]
-    """Whether a line starts with • - · or a Chinese numeral and an enumeration comma."""
-    code, at = decode(data, start, stop)
-    if code == 0x2022 or code == 0x2D or code == 0xB7:
-        return True
-    for _ in range(3):  # "一、" to "九十九、"
-        if code not in (0x4E00, 0x4E8C, 0x4E09, 0x56DB, 0x4E94, 0x516D, 0x4E03, 0x516B, 0x4E5D, 0x5341) or at >= stop:
-            return False
-        code, at = decode(data, at, stop)
-        if code == 0x3001:
-            return True
-    return False
-
-
-@nb.njit(nb.int64(OCTETS, nb.int64, nb.int64, OCTETS), cache=True, nogil=True)
-def _line_kinds(data, start, stop, table):  # type: ignore[no-untyped-def]
-    """Kinds of one line as bits."""
-    start, stop = strip(data, start, stop, table)
-    if start == stop:
-        return 0
-    kinds = _FILLED
-    if _starts_with_bullet(data, start, stop):
-        kinds |= _BULLET
-    last = decode(data, previous(data, stop, start), stop)[0]
-    if last == 0x2026 or (stop - start >= 3 and data[stop - 1] == 0x2E and data[stop - 2] == 0x2E and data[stop - 3] == 0x2E):
-        kinds |= _ELLIPSIS
-    if table[last] & TERMINAL:
-        kinds |= _ENDED
-    return kinds
-
-
-@nb.njit(nb.void(OCTETS, nb.int64, nb.int64, OCTETS, nb.float64[::1]), cache=True, nogil=True)
-def _scan_lines(data, start, stop, table, row):  # type: ignore[no-untyped-def]
-    """Fills the signals over lines, which end as str.splitlines ends them."""
-    lines = bullets = ellipses = ended = filled = 0
-    at = line = start
-    while line < stop:
-        size = 0
-        while at < stop:
-            b = data[at]
-            if b <= 0x1E or b == 0xC2 or b == 0xE2:  # no other byte begins a line break
-                size = _line_break(data, at, stop)
-                if size:
-                    break
-            at += 1
-        kinds = _line_kinds(data, line, at, table)
-        lines += 1
-        bullets += (kinds & _BULLET) != 0
-        ellipses += (kinds & _ELLIPSIS) != 0
-        ended += (kinds & _ENDED) != 0
-        filled += (kinds & _FILLED) != 0
-        at += size
-        line = at
-    row[_LINE_COUNT] = lines
-    row[_LINES] = bullets / max(lines, 1)
-    row[_LINES + 1] = ellipses / max(lines, 1)
-    row[_LINES + 2] = ended / max(filled, 1)
-
-
 @nb.njit(nb.void(OCTETS, BOUNDS, OCTETS, nb.boolean, nb.int64, nb.float64[:, ::1]), cache=True, nogil=True)
 def _measure(data, offsets, table, paper, max_words, out):  # type: ignore[no-untyped-def]
     hashes = np.empty(max_words, np.uint64)
@@ -309,7 +237,7 @@ def _measure(data, offsets, table, paper, max_words, out):  # type: ignore[no-un
     for i in range(len(offsets) - 1):
         start, stop = offsets[i], offsets[i + 1]
         n, total = _scan_words(data, start, stop, table, paper, hashes, chars, joined, out[i])
-        _scan_lines(data, start, stop, table, out[i])
+        out[i, _LINE_COUNT] = scan_lines(data, start, stop, table, out[i, _LINES:])
         scan_duplicates(data, start, stop, table, out[i, _DUPLICATES:])
         if n >= 2:
             scan_grams(n, total, hashes, chars, joined, out[i, _GRAMS:])

@@ -35,10 +35,10 @@ ALPHA = 4  # letters, as str.isalpha
 SPACE = 8  # white space, as str.isspace
 CJK = 16  # Han, Kana, Bopomofo: written without spaces, so that each character counts as a word
 DIGIT = 32  # decimal digits of any script
-TERMINAL = 64  # ends a sentence, or closes a quotation that does
+TERMINAL = 64  # ends a sentence, or closes a CJK quotation that does
 
-# Latin: Raffel et al. 2020 (arXiv:1910.10683, section 2.2) with typographic quotes; CJK: the full-width counterparts.
-TERMINAL_PUNCTUATION = ".?!\"'”’。！？；…」』｡"
+# Penedo et al. 2024 (arXiv:2406.17557, section 3.6) counts stops, quotation marks not; CJK: also what closes a clause or quotation.
+TERMINAL_PUNCTUATION = ".?!。！？；…」』｡．؟۔।॥։።‼⁇⁈⁉‽"
 
 _JOINERS = "\u200c\u200d\u00ad"  # inside words: zero-width (non-)joiner, soft hyphen
 _CJK_RANGES = (

@@ -16,7 +16,7 @@ from dataplane.kernels.text_signals import SIGNALS, measure
 
 STOP_WORDS = {"the", "be", "to", "of", "and", "that", "have", "with"}
 STOP_CHARACTERS = [{"的"}, {"是"}, {"不"}, {"了"}, {"在"}, {"有"}, {"和"}, {"这", "這"}]
-TERMINAL = set(".?!\"'”’。！？；…」』｡")
+TERMINAL = set(".?!。！？；…」』｡．؟۔।॥։።‼⁇⁈⁉‽")
 
 
 def is_cjk(char: str) -> bool:
@@ -84,12 +84,51 @@ def repeats(pieces: list[str]) -> tuple[float, int]:
     return len(again) / len(pieces), sum(map(len, again))
 
 
+def is_short(line: str) -> bool:
+    return sum(3.5 if is_cjk(char) else 1 for char in line) <= 30
+
+
+def sentences_as_c4(line: str) -> int:
+    """Stops count where white space, the end, or nothing but a wide stop before it follows."""
+    stops, closing = "".join(sorted(TERMINAL & set(".!?。！？；…」』｡．"))), ".!?\"')]”’」』。！？）"
+    count, begun, at = 0, 0, 0
+    while at < len(line):
+        if line[at] in stops and line[at] not in "…":
+            after = at + 1
+            while after < len(line) and line[after] in closing:
+                after += 1
+            if after == len(line) or ord(line[at]) > 255 or line[after].isspace():
+                count, begun, at = count + 1, after, after
+                continue
+        at += 1
+    return count + (begun < len(line))
+
+
+def judged_as_c4(lines: list[str]) -> dict[str, float]:
+    """The rules of C4 by line, without the one on terminal punctuation."""
+    found = {"n_sentences": 0, "lorem_ipsum_lines": 0, "curly_bracket_lines": 0}
+    policy = ("terms of use", "privacy policy", "cookie policy", "uses cookies", "use of cookies", "use cookies")
+    for line in map(str.strip, lines):
+        words = split(line, paper=True)
+        if len(words) < 3 or max(len(run) for run in line.split()) > 1000:
+            continue
+        found["lorem_ipsum_lines"] += "lorem ipsum" in line.lower()
+        if "javascript" in line.lower():
+            continue
+        found["curly_bracket_lines"] += "{" in line
+        if not any(phrase in line.lower() for phrase in policy):
+            found["n_sentences"] += sentences_as_c4(line)
+    return dict(found)
+
+
 def reference(text: str, *, paper: bool) -> dict[str, float]:
     words, lines = split(text, paper=paper), text.splitlines()
     filled = [line.strip() for line in lines if line.strip()]
     solid = [w for w in words if any(is_letter(c) or unicodedata.category(c)[0] == "N" for c in w)]
     letters = [c for c in text if is_letter(c)]
     ellipses = sum(len(run) // 3 for run in re.findall(r"\.+", text)) + sum(-(-len(run) // 2) for run in re.findall("…+", text))
+    seen = [piece for piece in text.split("\n") if piece.strip()]
+    repeated_filled = repeats(seen)[1] if seen else 0
     bullet = re.compile(r"[•·-]|[一二三四五六七八九十]{1,3}、")
     line_share, line_chars = repeats(re.split(r"\n+", text))
     paragraph_share, paragraph_chars = repeats(re.split(r"\n{2,}", text.strip()))
@@ -109,13 +148,18 @@ def reference(text: str, *, paper: bool) -> dict[str, float]:
         "stop_characters": sum(any(c in text for c in variants) for variants in STOP_CHARACTERS),
         "cjk_share": share(sum(map(is_cjk, text)), len(letters)),
         "digit_share": share(sum(unicodedata.category(c) == "Nd" for c in text), len(text)),
+        "n_tokens": len(words),
+        "n_newlines": text.count("\n"),
         "bullet_line_share": share(sum(bullet.match(line) is not None for line in filled), len(lines)),
         "ellipsis_line_share": share(sum(line.endswith(("...", "…")) for line in filled), len(lines)),
         "terminal_line_share": share(sum(line[-1] in TERMINAL for line in filled), len(filled)),
+        "short_line_share": share(sum(is_short(line) for line in lines if line.strip()), len(filled)),
+        **judged_as_c4(lines),
         "duplicate_line_share": line_share,
         "duplicate_line_char_share": share(line_chars, len(text)),
         "duplicate_paragraph_share": paragraph_share,
         "duplicate_paragraph_char_share": share(paragraph_chars, len(text)),
+        "duplicate_filled_line_char_share": share(repeated_filled, len(text) - text.count("\n")),
     }
     found |= {f"top_{n}_gram_share": min(share(top_gram(words, n), len(text)), 1.0) for n in (2, 3, 4)}
     return found | {f"duplicate_{n}_gram_share": share(duplicate_grams(words, n), len(text)) for n in range(5, 11)}
@@ -128,7 +172,7 @@ def measured(text: str, *, paper: bool = False) -> dict[str, float]:
 PIECES = st.sampled_from([
     "the", "Be", "to ", " of", "和", "这", "這", "是的", "...", "……", "…", "\n", "\n\n", "\r\n", "\x85", "\u2028", "#", "-", "•", "·", "。",
     "十二、", "一、", "!?", "a", " a", " a b", "x_y", "3.14", "e\u0301", "𠀀", "ｶﾅ", "\u3000", "\x00", "\x1c", "\u200d", "한국어", "🙂",
-    "'s",
+    "'s", "{", "Lorem ipsum ", "JavaScript", "use cookies", " privacy policy ", ". ", ".) ", "! ", "three short words ", "w" * 1001,
 ])  # fmt: skip
 TEXTS = st.one_of(st.text(max_size=80), st.lists(PIECES, max_size=60).map("".join))
 

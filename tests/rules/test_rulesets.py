@@ -14,7 +14,7 @@ from dataplane.annotators.text_signals import TextSignals
 from dataplane.errors import ParamsError, PluginError
 from dataplane.ruleset import ResolvedRules, load_rule_set, parse_rule_set, referenced_signals, sql_literal
 
-SETS = ("gopher_quality", "gopher_repetition")
+SETS = ("c4", "fineweb", "gopher_quality", "gopher_repetition")
 KNOWN = {"text_signals": list(TextSignals.writes), "language": ["lang", "score"]}
 
 PROSE = (
@@ -62,6 +62,66 @@ def test_thresholds_are_the_published_ones(quality: ResolvedRules, repetition: R
     assert lines == [0.3, 0.2, 0.3, 0.2]
     assert [repetition.params[f"max_top_{n}_gram_share"] for n in (2, 3, 4)] == [0.2, 0.18, 0.16]
     assert [repetition.params[f"max_duplicate_{n}_gram_share"] for n in range(5, 11)] == [0.15, 0.14, 0.13, 0.12, 0.11, 0.1]
+
+
+@pytest.fixture(scope="module")
+def web() -> dict[str, ResolvedRules]:
+    return {name: load_rule_set(name).resolve() for name in ("c4", "fineweb")}
+
+
+def test_thresholds_for_web_text_are_the_published_ones(web: dict[str, ResolvedRules]) -> None:
+    """Penedo et al. 2024, 3.6; Raffel et al. 2020, 2.2."""
+    names = ("min_terminal_line_share", "max_short_line_share", "max_duplicate_line_char_share", "max_newline_ratio")
+    assert [web["fineweb"].params[name] for name in names] == [0.12, 0.67, 0.01, 0.3]
+    assert [web["c4"].params[name] for name in ("min_sentences", "max_lorem_ipsum_lines", "max_curly_bracket_lines")] == [5, 0, 0]
+
+
+FIVE = "One is here now. Two is here now. Three is here now. Four is here now. Five is here now."
+PAGE, PAGE_ZH = f"{PROSE}\n{FIVE}", f"{CHINESE}\n今天很好。明天也好。后天更好。"
+
+
+@pytest.mark.parametrize(("text", "lang"), [(PAGE, "en"), (PAGE_ZH, "zh")])
+def test_pages_of_both_languages_pass_the_rules_for_web_text(web: dict[str, ResolvedRules], text: str, lang: str) -> None:
+    assert {name: decide(rules, text, "web", lang) for name, rules in web.items()} == {"c4": set(), "fineweb": set()}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "want"),
+    [
+        ("c4", "One is here now. Two is here now.", {"too_few_sentences"}),
+        ("c4", f"{FIVE}\nHome.", set()),
+        ("c4", "One is here. Two is here. Three is here. Four is here, says this privacy policy. Five.", {"too_few_sentences"}),
+        ("c4", f"{FIVE}\nLorem Ipsum dolor sit amet.", {"lorem_ipsum"}),
+        ("c4", f"{FIVE}\nif x then {{ y }}", {"curly_bracket"}),
+        ("c4", f"{FIVE}\nEnable javascript to see {{ y }} here.", set()),
+        ("c4", f"{FIVE}\n{{ }}", set()),
+        ("c4", "今天很好。明天也好。", {"too_few_sentences"}),
+        (
+            "fineweb",
+            "a line that is quite long enough but never comes to its end\n" + "and another one of them that goes on and on too\n",
+            {"too_few_terminal_lines"},
+        ),
+        ("fineweb", f"{PROSE}\nHome.\nAbout us.\nContact.", {"too_many_short_lines"}),
+        (
+            "fineweb",
+            f"{PROSE}\nThis line about the river has been written twice.\nThis line about the river has been written twice.",
+            {"duplicate_line_chars"},
+        ),
+        ("fineweb", "\n\n\n\n".join(f"The long way to the bridge number {i}." for i in range(9)), {"too_many_newlines"}),
+        ("fineweb", "\n".join(f"第{i}条路走到桥边，水已经退了。" for i in range(9)), set()),
+        ("fineweb", "\n".join(["首页", "联系我们", "新闻。", "关于。", CHINESE]), {"too_many_short_lines"}),
+        ("fineweb", "", {"too_few_terminal_lines"}),
+    ],
+)
+def test_reasons_for_web_text_are_given_for_what_they_name(web: dict[str, ResolvedRules], name: str, text: str, want: set[str]) -> None:
+    assert decide(web[name], text, "web") == want
+
+
+def test_code_is_spared_what_its_nature_is(web: dict[str, ResolvedRules]) -> None:
+    code = "def f(x):\n    return {x: 1}\n\n\n" * 9
+    assert {name: decide(rules, code, "code") for name, rules in web.items()} == {"c4": set(), "fineweb": set()}
+    assert decide(web["c4"], code, "web") == {"curly_bracket"}
+    assert decide(web["fineweb"], code, "web") >= {"too_few_terminal_lines", "too_many_short_lines", "duplicate_line_chars"}
 
 
 @pytest.mark.parametrize("name", SETS)
