@@ -28,7 +28,7 @@ from dataplane.sources.decode import decode
 UNIT_ROWS = 2048
 BATCH_ROWS = 512
 COLUMNS = ["doc_id", "source", "kind", "uri", "member", "offset", "url", "mime", "charset", "payload"]
-DECODE_VERSION = "1"  # bump when decode gives another text for some payload
+DECODE_VERSION = "2"  # bump when decode gives another text for some payload
 
 
 @dataclass(frozen=True)
