@@ -1,4 +1,4 @@
-"""Speed of html_text beside trafilatura and resiliparse, MB of HTML per CPU second: `python -m benchmarks.html_text --corpus FOLDER [--quick]`.
+"""Speed of html_text and its peers, MB of HTML per CPU second: `python -m benchmarks.html_text --corpus FOLDER [--quick]`.
 
 FOLDER is in the layout of the public data sets (html/wcxb_dev, html/gne_zh). One JSON line a set and peer.
 """
