@@ -48,8 +48,8 @@ class HtmlText(Transform):
 
         extractor: Literal["cascade", "trafilatura", "resiliparse"] = Field(
             "cascade",
-            description="cascade goes by text and link density, as Markdown, and asks trafilatura where it finds little: better on pages of "
-            "many kinds, behind on plain articles; "
+            description="cascade goes by text and link density, as Markdown, and asks trafilatura where it finds little: better on "
+            "pages of many kinds, behind on plain articles; "
             "trafilatura and resiliparse alone give plain text.",
         )
         min_chars: int = Field(100, ge=0, description="Shorter results are taken for a miss, and the next extractor is asked.")
