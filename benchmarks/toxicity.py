@@ -5,7 +5,8 @@
 Prints one JSON object a line. Word lists: the kernel beside an Aho-Corasick automaton in Rust over lower-cased Python strings, without
 word borders, folds or evasions. Classifier: features and score beside scikit-learn's HashingVectorizer (character 1- to
 4-grams) and a matrix product. Block list: addresses per second in a list of a million domains, beside a Python set. The corpus is
-the text files of a folder; without one, Python's own documentation strings and a Chinese page made of the packaged lists' comments.
+the text files of a folder; without one, Python's own documentation strings, and for Chinese the packaged lists themselves, where
+every line is a hit: measure Chinese with --corpus.
 """
 
 from __future__ import annotations

@@ -163,9 +163,7 @@ def innocent(data: Path) -> Iterator[tuple[str, str, list[str]]]:
     corpus = archived(data / "corpus.tar.xz", r"\.(txt|md)$")
     for lang, part in (
         ("zh", "niutrans_zh"),
-        ("zh", "d2l_zh"),
         ("zh", "oiwiki"),
-        ("en", "rust_book_en"),
         ("en", "pride_"),
         ("en", "alice_"),
     ):
