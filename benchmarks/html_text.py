@@ -25,7 +25,7 @@ def main() -> None:
         own = megabytes / timed(ours(), pages)[1]
         for peer_name, peer in {"trafilatura": trafilatura(), "resiliparse": resiliparse()}.items():
             speed = megabytes / timed(peer, pages)[1]
-            row = {"name": f"html_text {name}", "ours": round(own, 2), "peer": round(speed, 2), "peer_name": peer_name}
+            row = {"name": f"html_text cascade {name}", "ours": round(own, 2), "peer": round(speed, 2), "peer_name": peer_name}
             print(json.dumps(row | {"peer_version": version(peer_name), "ratio": round(own / speed, 2), "unit": "MB/s"}), flush=True)
 
 

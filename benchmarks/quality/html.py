@@ -57,7 +57,7 @@ def gne(folder: Path) -> Iterator[Page]:
 
 
 def ours() -> Callable[[str], str]:
-    operator = HtmlText()
+    operator = HtmlText({"extractor": "cascade"})
 
     def extract(html: str) -> str:
         batch = pa.record_batch({"text": pa.array([html], pa.large_string()), "mime": [MIME]})
@@ -102,7 +102,7 @@ def scores(texts: list[str], pages: list[Page], gold: list[str]) -> dict[str, fl
 
 
 def rows(folder: Path) -> Iterator[dict[str, object]]:
-    makers = {"html_text": ours(), "trafilatura": trafilatura(), "resiliparse": resiliparse()}
+    makers = {"html_text cascade": ours(), "trafilatura": trafilatura(), "resiliparse": resiliparse()}
     for name, read in {"wcxb_dev": wcxb, "gne_zh": gne}.items():
         pages = list(read(folder))
         n_bytes = sum(len(page.html.encode("utf-8", "replace")) for page in pages)
@@ -111,7 +111,7 @@ def rows(folder: Path) -> Iterator[dict[str, object]]:
         against = "gold" if pages[0].gold else "agreement with trafilatura"
         for maker, (texts, seconds) in found.items():
             yield {
-                "name": "html", "set": name, "extractor": maker, "version": version("terraplane" if maker == "html_text" else maker),
+                "name": "html", "set": name, "extractor": maker, "version": version("terraplane" if maker.startswith("html_text") else maker),
                 "pages": len(pages), "against": against, "f1": scores(texts, pages, gold), "empty": texts.count(""),
                 "mb_per_second": round(n_bytes / 1e6 / seconds, 2), "ratio_to_trafilatura": round(found["trafilatura"][1] / seconds, 2),
             }  # fmt: skip

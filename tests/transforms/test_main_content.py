@@ -68,7 +68,7 @@ def test_linked_data_fills_what_metas_leave_out() -> None:
 def test_what_the_page_says_becomes_signals() -> None:
     page = f"<html lang=de><title>T</title><body><p>{PROSE}</p></body></html>"
     batch = pa.record_batch({"text": pa.array([page, "plain"], pa.large_string()), "mime": pa.array(["text/html", None])})
-    result = HtmlText().transform(batch)
+    result = HtmlText({"extractor": "cascade"}).transform(batch)
     assert result.text.to_pylist() == [PROSE.strip(), "plain"]
     assert {name: column.to_pylist() for name, column in result.signals.items()} == {
         "title": ["T", None], "author": [None, None], "date": [None, None], "license": [None, None], "lang": ["de", None],
