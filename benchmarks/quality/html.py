@@ -110,8 +110,9 @@ def rows(folder: Path) -> Iterator[dict[str, object]]:
         gold = [page.gold or text for page, text in zip(pages, found["trafilatura"][0], strict=True)]
         against = "gold" if pages[0].gold else "agreement with trafilatura"
         for maker, (texts, seconds) in found.items():
+            package = "terraplane" if maker.startswith("html_text") else maker
             yield {
-                "name": "html", "set": name, "extractor": maker, "version": version("terraplane" if maker.startswith("html_text") else maker),
+                "name": "html", "set": name, "extractor": maker, "version": version(package),
                 "pages": len(pages), "against": against, "f1": scores(texts, pages, gold), "empty": texts.count(""),
                 "mb_per_second": round(n_bytes / 1e6 / seconds, 2), "ratio_to_trafilatura": round(found["trafilatura"][1] / seconds, 2),
             }  # fmt: skip
