@@ -8,6 +8,7 @@ from there.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -112,19 +113,43 @@ class Earlier:
     places: list[int]
 
 
-def find_earlier(journal: Journal, plan: Sequence[PlannedStep], operators: Sequence[Operator], root: Path) -> list[tuple[Journal, Earlier]]:
-    """Journals of earlier pipelines whose documents can serve again, newest first."""
+@dataclass(frozen=True)
+class EarlierRun:
+    """A run of an earlier pipeline whose documents can serve again.
+
+    Attributes:
+        journal: Its journal.
+        documents: What it made.
+        fragments: The data of their fragments.
+    """
+
+    journal: Journal
+    documents: Earlier
+    fragments: frozenset[str]
+
+    def result(self, key: str) -> Any | None:
+        """What it left of a unit; None for what a later run, which did not come to its end, added to the journal."""
+        found = self.journal.get(key)
+        if found is None or not self.fragments.issuperset(f.data for f in Result.parse(found).tables.get("documents", [])):
+            return None
+        return found
+
+
+def find_earlier(journal: Journal, plan: Sequence[PlannedStep], operators: Sequence[Operator], root: Path) -> list[EarlierRun]:
+    """Runs of earlier pipelines whose documents can serve again, newest first."""
     store = open_store(root)
     found = []
     if not store.adds_columns:
         return []
     for other in journal.others():
         about = other.about()
-        if not about.get("documents") or store.version("documents", about["documents"]) is None:
+        version = store.version("documents", about["tables"]["documents"]) if "tables" in about else None
+        if version is None:
             continue
         places = to_rerun(from_json(about["pipeline"]), plan, operators)
         if places is not None:
-            found.append((other, Earlier(about["documents"], store.open("documents", about["documents"]).schema, places)))
+            documents = Earlier(version.digest, store.open("documents", version.digest).schema, places)
+            found.append(EarlierRun(other, documents, frozenset(fragment.data for fragment in version.fragments)))
     return found
 
 
@@ -143,7 +168,7 @@ def renew(root: Path, pipeline: Pipeline, earlier: Earlier, result: Result) -> R
         if renewed is None:
             return None
         fragments.append(renewed)
-    return Result(result.tables | {"documents": fragments}, result.counts)
+    return Result(result.tables | {"documents": fragments}, Counter())
 
 
 def _renew_fragment(root: Path, pipeline: Pipeline, earlier: Earlier, fragment: Fragment, after: pa.Schema) -> Fragment | None:

@@ -151,6 +151,7 @@ TOKENS = pa.schema(
     [
         DOC_ID,
         pa.field("n_tokens", pa.int64()),
+        pa.field("n_words", pa.int64()),  # as text_signals counts them; fertility is tokens per word
         pa.field("input_ids", pa.large_list(pa.int32())),
     ]
 )

@@ -224,6 +224,13 @@ def resolve(table: str, name: str, root: Path = Path()) -> Snapshot:
     )
 
 
+def find_version(table: str, digest: str, root: Path = Path()) -> Snapshot | None:
+    """A version by its digest; None where the store no longer has it whole."""
+    store = open_store(root)
+    version = store.version(table, digest)
+    return Snapshot(table, digest, version.rows, root) if version and store.has_files(table, version.fragments) else None
+
+
 def content_sum(batch: pa.RecordBatch) -> int:
     """Sum of the row hashes over the digested columns, by name: parts of a table add up, modulo 2^128."""
     columns = sorted(name for name in batch.schema.names if name not in UNDIGESTED)

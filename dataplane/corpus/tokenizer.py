@@ -10,8 +10,7 @@ There is no normaliser, and all 256 bytes are in the alphabet: nothing is unknow
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from pydantic import Field
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from dataplane.errors import DataError, ModelMissing
-from dataplane.kernels.text_signals import SIGNALS, measure
 from dataplane.params import Params
 
 FOLDER = "models/tokenizer"
@@ -179,40 +177,31 @@ def token_id(tokenizer: Tokenizer, token: str) -> int:
     return int(found)
 
 
-def sizes(texts: pa.Array, n_tokens: pa.Array, groups: Mapping[str, pa.Array]) -> Counter[tuple[str, str, str]]:
-    """What fertility is made of; the counts of two parts of a corpus add up.
+def fertility(sizes: pa.Table, groupings: Sequence[str]) -> dict[str, dict[str, dict[str, float]]]:
+    """How many tokens a text takes, by group.
 
     Args:
-        texts: string or large_string [n]; null reads as empty.
-        n_tokens: integers [n], tokens of each text.
-        groups: Name of a grouping (kind, language) -> string [n]; null counts as unknown.
+        sizes: Columns n_tokens, n_bytes, n_words (as text_signals counts them) and the groupings [n documents]; a null group counts
+            as unknown.
+        groupings: Columns that documents are told apart by.
 
     Returns:
-        (grouping, group, what) -> count, for what = documents, tokens, bytes, words (as text_signals.n_words counts them).
+        Grouping -> group -> documents, tokens, bytes_per_token, tokens_per_word; shares over nothing are 0.
     """
-    columns = {
-        "documents": pa.array(np.ones(len(texts), np.int64)),
-        "tokens": n_tokens.cast(pa.int64()),
-        "bytes": pc.fill_null(pc.binary_length(texts).cast(pa.int64()), 0),
-        "words": pa.array(measure(texts)[:, SIGNALS.index("n_words")].astype(np.int64)),
+    return {grouping: _by_group(sizes, grouping) for grouping in groupings}
+
+
+def _by_group(sizes: pa.Table, grouping: str) -> dict[str, dict[str, float]]:
+    named = sizes.append_column("group", pc.fill_null(sizes.column(grouping), "unknown"))
+    counted = named.group_by("group").aggregate([([], "count_all"), ("n_tokens", "sum"), ("n_bytes", "sum"), ("n_words", "sum")])
+    return {row["group"]: _fertility(row) for row in counted.sort_by("group").to_pylist()}
+
+
+def _fertility(row: Mapping[str, int]) -> dict[str, float]:
+    tokens, size, words = row["n_tokens_sum"], row["n_bytes_sum"], row["n_words_sum"]
+    return {
+        "documents": row["count_all"],
+        "tokens": tokens,
+        "bytes_per_token": size / tokens if tokens else 0.0,
+        "tokens_per_word": tokens / words if words else 0.0,
     }
-    counted: Counter[tuple[str, str, str]] = Counter()
-    for grouping, values in groups.items():
-        table = pa.table({"group": pc.fill_null(values, "unknown"), **columns})
-        for row in table.group_by("group").aggregate([(what, "sum") for what in columns]).to_pylist():
-            counted.update({(grouping, row["group"], what): row[f"{what}_sum"] for what in columns})
-    return counted
-
-
-def fertility(counted: Mapping[tuple[str, str, str], int]) -> dict[str, dict[str, dict[str, float]]]:
-    """Grouping -> group -> documents, tokens, bytes_per_token, tokens_per_word, from `sizes`; shares over nothing are 0."""
-    told: dict[str, dict[str, dict[str, float]]] = {}
-    for grouping, group in sorted({key[:2] for key in counted}):
-        documents, tokens, size, words = (counted.get((grouping, group, what), 0) for what in ("documents", "tokens", "bytes", "words"))
-        told.setdefault(grouping, {})[group] = {
-            "documents": documents,
-            "tokens": tokens,
-            "bytes_per_token": size / tokens if tokens else 0.0,
-            "tokens_per_word": tokens / words if words else 0.0,
-        }
-    return told

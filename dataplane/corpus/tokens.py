@@ -15,6 +15,7 @@ import pyarrow as pa
 from pydantic import Field
 from tokenizers import Tokenizer
 
+from dataplane.kernels.text_signals import SIGNALS, measure
 from dataplane.params import Params
 from dataplane.schema import TOKENS
 
@@ -54,7 +55,8 @@ def tokenize(doc_ids: pa.Array, texts: pa.Array, tokenizer: Tokenizer, params: T
     flat = np.fromiter(chain.from_iterable(ids), np.int32, int(counts.sum()))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     lists = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(flat))
-    return pa.record_batch([doc_ids.cast(pa.string()), pa.array(counts), lists], schema=TOKENS)
+    n_words = pa.array(measure(texts)[:, SIGNALS.index("n_words")].astype(np.int64))
+    return pa.record_batch([doc_ids.cast(pa.string()), pa.array(counts), n_words, lists], schema=TOKENS)
 
 
 def _long_ids(text: str, tokenizer: Tokenizer, piece_chars: int) -> list[int]:

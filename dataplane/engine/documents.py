@@ -7,20 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dataplane.engine.tables import TableTask
+from dataplane.engine.rows import BATCH_ROWS, I64, RowsTask, read_rows
 from dataplane.engine.units import Unit, ranges
 from dataplane.kernels.hashing import row_hashes, sum128
 from dataplane.params import digest
 from dataplane.snapshot import Snapshot
 
 UNIT_ROWS = 4096
-BATCH_ROWS = 1024
 
 
-class DocumentsTask(TableTask):
+class DocumentsTask(RowsTask):
     """Works on the chosen documents of one range of `documents`.
 
     Args:
@@ -34,19 +34,33 @@ class DocumentsTask(TableTask):
     def __init__(
         self, root: Path, tables: Mapping[str, pa.Schema], documents: Snapshot, ids: Sequence[Snapshot], columns: Sequence[str]
     ) -> None:
-        super().__init__(root, tables)
-        self.documents, self.ids, self.columns = documents, list(ids), list(columns)
+        super().__init__(root, tables, [documents, *ids], ["doc_id", "text_hash", *(name for name in columns if name != "text")])
+        self.columns = ["doc_id", *columns]
 
-    def open(self) -> None:
-        """Loads the chosen ids."""
-        self._chosen = chosen_ids(self.ids)
+    def parts(self, inputs: Sequence[Snapshot]) -> list[Unit]:
+        """Ranges of rows that cover the table, known by what is chosen in them.
 
-    def run(self, unit: tuple[int, int]) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows from `unit[0]`, `unit[1]` of them."""
-        for batch in self.documents.batches(["doc_id", *self.columns], batch_size=BATCH_ROWS, offset=unit[0], limit=unit[1]):
-            chosen = batch.filter(pc.is_in(batch.column("doc_id"), self._chosen))
-            if len(chosen):
-                yield from self.rows(chosen)
+        A unit's key changes with the chosen documents' ids, texts and `columns`, and with nothing else: signals may come and go.
+        """
+        documents, *ids = inputs
+        wanted, data = chosen_ids(ids), documents.open()
+        found = []
+        for offset, count in (unit.work for unit in ranges(documents, UNIT_ROWS)):
+            rows, total, at = [], 0, offset
+            for batch in data.batches(self.told_by, None, UNIT_ROWS, offset, count):
+                places = np.flatnonzero(pc.is_in(batch.column("doc_id"), wanted))
+                total += sum128(row_hashes(batch.take(pa.array(places))))
+                rows.append(at + places)
+                at += len(batch)
+            n_chosen = sum(map(len, rows))
+            if n_chosen:
+                found.append(Unit(digest([n_chosen, str(total)]), np.concatenate(rows)))
+        return found
+
+    def make(self, rows: I64) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """What is made of the documents at these places."""
+        for batch in read_rows(self.inputs[0].open(), rows, self.columns):
+            yield from self.rows(batch)
 
     @abstractmethod
     def rows(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -57,30 +71,6 @@ def chosen_ids(snapshots: Sequence[Snapshot]) -> pa.Array:
     """The distinct doc_ids of these tables."""
     columns = [snapshot.to_table(columns=["doc_id"]).column("doc_id") for snapshot in snapshots]
     return pa.chunked_array([chunk for column in columns for chunk in column.chunks], pa.string()).unique()
-
-
-def units(documents: Snapshot, ids: Sequence[Snapshot], columns: Sequence[str]) -> list[Unit]:
-    """Ranges of rows that cover the table, known by what is chosen in them.
-
-    A unit's key changes with the chosen documents' ids, texts and `columns`, and with nothing else: signals may come and go.
-
-    Args:
-        documents: The documents.
-        ids: Tables whose doc_ids are chosen.
-        columns: What the task reads beside doc_id.
-    """
-    wanted = chosen_ids(ids)
-    read = ["doc_id", "text_hash", *(name for name in columns if name != "text")]
-    data = documents.open()
-    found: list[Unit] = []
-    for unit in ranges(documents, UNIT_ROWS):
-        total = count = 0
-        for batch in data.batches(read, None, UNIT_ROWS, *unit.work):
-            part = batch.filter(pc.is_in(batch.column("doc_id"), wanted))
-            total, count = total + sum128(row_hashes(part, read)), count + len(part)
-        if count:
-            found.append(Unit(digest([count, str(total)]), unit.work))
-    return found
 
 
 def chosen(documents: Snapshot, ids: Sequence[Snapshot], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -42,7 +42,7 @@ COMPUTED: dict[str, dict[str, list[str]]] = {
     "duplicates": {"cluster_id": _SURVIVAL, "kept": _SURVIVAL, "representative": _SURVIVAL, "similarity": _TEXT, "how": _TEXT},
     "contamination": {"benchmark": _TEXT, "item_id": _TEXT, "hits": _TEXT, "covered": _TEXT},
     "mixture": {"weight": _SIZES, "epoch": _SIZES, "position": ["documents.doc_id", *_SIZES]},
-    "tokens": {"n_tokens": _TEXT, "input_ids": _TEXT},
+    "tokens": {"n_tokens": _TEXT, "n_words": _TEXT, "input_ids": _TEXT},
     "packed": {
         "seq_id": ["mixture.position"],
         "n_tokens": ["tokens.n_tokens"],

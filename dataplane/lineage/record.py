@@ -21,6 +21,7 @@ import pyarrow as pa
 from dataplane import lockfile
 from dataplane.engine import local
 from dataplane.engine.journal import Journal, stage_lock
+from dataplane.engine.rows import WORKED_ON, RowsTask
 from dataplane.engine.tables import Present, Result, TableTask
 from dataplane.engine.units import Unit
 from dataplane.errors import AccountingError, ParamsError, TerraplaneError, of_system
@@ -123,6 +124,7 @@ class StageRun:
         self._effort = {
             "units": len(units),
             "done": len(outcome.done),
+            "rows": sum(results[i].counts[WORKED_ON] for i in outcome.done),
             "bytes_written": sum(size for name, size in _data_files(task.tables, self.root).items() if name not in before),
         }
         written = {
@@ -130,6 +132,12 @@ class StageRun:
             for table, schema in task.tables.items()
         }
         journal.keep({unit.key for unit in units})
+        return written
+
+    def map_rows(self, task: RowsTask, journal: Journal) -> dict[str, Snapshot]:
+        """As `map`, over units that the task finds itself: what the last run made of rows that are still there is taken over."""
+        written = self.map(task, task.units(journal), journal)
+        journal.note(task.made(written))
         return written
 
     def write(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Snapshot:
@@ -205,6 +213,7 @@ class StageRun:
     def _summary(self) -> str:
         rows = ", ".join(f"{count:,} {name}" for name, count in self._rows.items())
         fresh = f", {self._effort['done']:,} of {self._effort['units']:,} units done now" if self._effort else ""
+        fresh += f" ({self._effort['rows']:,} rows)" if self._effort.get("rows") else ""
         return f"{self.stage}: {rows or 'done'}{fresh} ({time.monotonic() - self._clock:.1f} s)"
 
 

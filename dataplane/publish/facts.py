@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dataplane.engine.documents import BATCH_ROWS
+from dataplane.engine.rows import BATCH_ROWS
 from dataplane.publish.origin import Stage, stages
 from dataplane.publish.rows import ALL, Rows
 from dataplane.snapshot import Snapshot

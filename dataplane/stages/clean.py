@@ -1,7 +1,8 @@
 """clean: raw -> documents, edits, clean_decisions, clean_quarantine. Bytes become text, and the pipeline runs over it.
 
-What was cleaned before is not cleaned again: a range of `raw` whose content and pipeline are known keeps its rows, and where
-only annotators changed, their columns are computed from the stored text and put beside it.
+What was cleaned before is not cleaned again: a range of `raw` whose content and pipeline are known keeps its rows, a range in which
+some records are new takes over those of the others, and where only annotators changed, their columns are computed from the stored
+text and put beside it.
 """
 
 from __future__ import annotations
@@ -11,23 +12,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from dataplane import schema
-from dataplane.engine.journal import Journal
-from dataplane.engine.tables import Present, Result, TableTask
+from dataplane.engine.rows import I64, Part, RowsTask, read_rows
+from dataplane.engine.tables import Present, Result
 from dataplane.engine.units import Unit, ranges
 from dataplane.lineage.columns import made_by
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.params import digest
 from dataplane.pipeline import CleanParams, Outcome, Pipeline, Step, build, documents_schema, quarantine_batch, text_hash
-from dataplane.pipeline_change import Earlier, find_earlier, planned, renew, to_json
+from dataplane.pipeline_change import Earlier, EarlierRun, find_earlier, planned, renew, to_json
 from dataplane.snapshot import Snapshot
 from dataplane.sources.decode import decode
 
 UNIT_ROWS = 2048
 BATCH_ROWS = 512
-COLUMNS = ["doc_id", "source", "kind", "uri", "member", "offset", "url", "mime", "charset", "payload"]
+COLUMNS = ["doc_id", "source", "kind", "url", "mime", "charset", "payload"]
 DECODE_VERSION = "2"  # bump when decode gives another text for some payload
 
 
@@ -36,38 +38,41 @@ class Work:
     """One range of rows of `raw`.
 
     Attributes:
-        start: First row.
-        count: Rows.
+        part: The rows.
         earlier: What an earlier pipeline made of them, where its documents can serve again.
         result: What it left behind.
     """
 
-    start: int
-    count: int
+    part: Part
     earlier: Earlier | None = None
     result: Any = None
 
 
-class Clean(TableTask):
+class Clean(RowsTask):
     """Cleans one range of rows of `raw`."""
 
     def __init__(self, root: Path, raw: Snapshot, steps: list[Step], run_id: str) -> None:
-        super().__init__(root, tables(steps))
-        self.raw, self.steps, self.run_id = raw, steps, run_id
+        super().__init__(root, tables(steps), [raw], COLUMNS)
+        self.steps, self.run_id = steps, run_id
 
     def open(self) -> None:
         """Loads the operators."""
+        super().open()
         self.pipeline = Pipeline(self.steps, self.run_id)
         self.pipeline.open()
+
+    def parts(self, inputs: Sequence[Snapshot]) -> list[Unit]:
+        """Ranges of rows, known by the fragment that they are a part of."""
+        return [Unit(unit.key, np.arange(unit.work[0], sum(unit.work))) for unit in ranges(inputs[0], UNIT_ROWS)]
 
     def work(self, unit: Work) -> Result:
         """The range's rows: only the columns that are new, where the rest is there."""
         renewed = renew(self.root, self.pipeline, unit.earlier, Result.parse(unit.result)) if unit.earlier else None
-        return renewed or super().work(unit)
+        return renewed or super().work(unit.part)
 
-    def run(self, unit: Work) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Cleans the range from the raw bytes."""
-        for batch in self.raw.batches(COLUMNS, batch_size=BATCH_ROWS, offset=unit.start, limit=unit.count):
+    def make(self, rows: I64) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Cleans rows from the raw bytes."""
+        for batch in read_rows(self.inputs[0].open(), rows, COLUMNS, BATCH_ROWS):
             decoded, edits = _decode(batch, self.run_id)
             outcome = self.pipeline.run(decoded)
             yield "edits", edits
@@ -147,13 +152,12 @@ def _counts(run: StageRun, written: dict[str, Snapshot]) -> dict[str, Any]:
     }
 
 
-def _with_earlier(unit: Unit, earlier: Sequence[tuple[Journal, Earlier]], present: Present) -> Unit:
-    start, count = unit.work
-    for journal, documents in earlier:
-        result = journal.get(unit.key)
+def _with_earlier(unit: Unit, earlier: Sequence[EarlierRun], present: Present) -> Unit:
+    for run in earlier:
+        result = run.result(unit.key)
         if result is not None and present(result):
-            return Unit(unit.key, Work(start, count, documents, result))
-    return Unit(unit.key, Work(start, count))
+            return Unit(unit.key, Work(unit.work, run.documents, result))
+    return Unit(unit.key, Work(unit.work))
 
 
 def main() -> None:
@@ -167,10 +171,10 @@ def main() -> None:
         run.came_from("documents", columns=made_by(operators))
         journal = run.journal(pipeline=to_json(plan), decode=DECODE_VERSION)
         earlier = find_earlier(journal, plan, operators, run.root)
-        units = [_with_earlier(unit, earlier, Present(run.root)) for unit in ranges(raw, UNIT_ROWS)]
-        journal.note({"pipeline": to_json(plan)})
-        written = run.map(Clean(run.root, raw, params.pipeline, run.run_id), units, journal)
-        journal.note({"pipeline": to_json(plan), "documents": written["documents"].digest})
+        task, present = Clean(run.root, raw, params.pipeline, run.run_id), Present(run.root)
+        units = [_with_earlier(unit, earlier, present) for unit in task.units(journal)]
+        written = run.map(task, units, journal)
+        journal.note({"pipeline": to_json(plan), **task.made(written)})
         counts = _counts(run, written)
         dropped = counts.pop("dropped")
         run.account(rows_in=raw.rows, kept=written["documents"].rows, dropped=dropped, quarantined=written["clean_quarantine"].rows)

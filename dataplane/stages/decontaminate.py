@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from dataplane import schema
 from dataplane.corpus.contamination import DecontaminateParams, Index, benchmark_files, build_index, contaminated, scan
-from dataplane.engine.documents import DocumentsTask, ids_batch, units
+from dataplane.engine.documents import DocumentsTask, ids_batch
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.operator import file_digest
 from dataplane.snapshot import Snapshot
@@ -51,7 +51,7 @@ def main() -> None:
         files = {str(path): file_digest(path) for benchmark in params.benchmarks for path in benchmark_files(benchmark, run.root)}
         task = Scan(run.root, documents, ids, build_index(params, run.root))
         journal = run.journal(params=params.model_dump(mode="json"), benchmarks=files)
-        hits = run.map(task, units(documents, [ids], task.columns), journal)["contamination"].to_table()
+        hits = run.map_rows(task, journal)["contamination"].to_table()
         gone = contaminated(hits, params)
         kept = run.write("decontaminated", schema.IDS, _kept(ids, gone))
         run.account(rows_in=ids.rows, kept=kept.rows, dropped=len(gone))

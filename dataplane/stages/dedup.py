@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from dataplane import schema
 from dataplane.corpus import exact, minhash
 from dataplane.corpus.minhash import DedupParams
-from dataplane.engine.documents import DocumentsTask, ids_batch, units
+from dataplane.engine.documents import DocumentsTask, ids_batch
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.snapshot import Snapshot
 
@@ -154,7 +154,7 @@ def main() -> None:
         documents, selected = run.inputs["documents"], run.inputs["selected"]
         task = Sign(run.root, documents, selected, params)
         journal = run.journal(exact=params.exact.model_dump(mode="json"), minhash=params.minhash.model_dump(mode="json"))
-        signed = run.map(task, units(documents, [selected], task.columns), journal)["signatures"].to_table()
+        signed = run.map_rows(task, journal)["signatures"].to_table()
         duplicates = find(signed, documents, params)
         run.write("duplicates", schema.DUPLICATES, duplicates.to_batches())
         gone = duplicates.filter(pc.invert(duplicates.column("kept"))).column("doc_id").combine_chunks()

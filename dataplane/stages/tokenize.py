@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,34 +11,38 @@ from dataplane import schema
 from dataplane.corpus import tokenizer
 from dataplane.corpus.tokenizer import FILE, FOLDER
 from dataplane.corpus.tokens import TokenizeParams, tokenize
-from dataplane.engine.documents import DocumentsTask, chosen_ids, units
+from dataplane.engine.documents import DocumentsTask, chosen_ids
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.operator import file_digest
 from dataplane.snapshot import Snapshot
 
-GROUPS = {"kind": "kind", "language": "language__lang"}  # what fertility is told by -> its column, where it was measured
+GROUPS = {"by_kind": "kind", "by_language": "language__lang"}  # what fertility is told by -> its column, where it was measured
 
 
 class Tokenize(DocumentsTask):
-    """Encodes the chosen documents, and counts what fertility is made of."""
+    """Encodes the chosen documents."""
 
     def __init__(self, root: Path, documents: Snapshot, ids: Sequence[Snapshot], params: TokenizeParams) -> None:
-        self.groups = {name: column for name, column in GROUPS.items() if column in documents.schema.names}
-        super().__init__(root, {"tokens": schema.TOKENS}, documents, ids, ["text", *self.groups.values()])
+        super().__init__(root, {"tokens": schema.TOKENS}, documents, ids, ["text"])
         self.params = params
 
     def open(self) -> None:
-        """Loads the ids and the tokenizer."""
+        """Loads the tokenizer."""
         super().open()
         self.tokenizer = tokenizer.load(self.root / FOLDER)
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The tokens of one batch."""
-        tokens = tokenize(batch.column("doc_id"), batch.column("text"), self.tokenizer, self.params)
-        groups = {f"by_{name}": batch.column(column) for name, column in self.groups.items()}
-        counted = tokenizer.sizes(batch.column("text"), tokens.column("n_tokens"), groups)
-        self.counts.update({json.dumps(key, ensure_ascii=False): count for key, count in counted.items()})
-        yield "tokens", tokens
+        yield "tokens", tokenize(batch.column("doc_id"), batch.column("text"), self.tokenizer, self.params)
+
+
+def _sizes(documents: Snapshot, tokens: Snapshot) -> pa.Table:
+    """n_tokens, n_words, n_bytes and the groups of each document that has tokens."""
+    groups = {name: column for name, column in GROUPS.items() if column in documents.schema.names}
+    counts = tokens.to_table(columns=["doc_id", "n_tokens", "n_words"])
+    about = documents.to_table(columns=["doc_id", "n_bytes", *groups.values()])
+    joined = counts.join(about, "doc_id", join_type="inner", use_threads=False)
+    return joined.rename_columns({column: name for name, column in groups.items()})
 
 
 def main() -> None:
@@ -49,9 +52,10 @@ def main() -> None:
         documents, ids = run.inputs["documents"], [run.inputs["mixture"], run.inputs["held_out"]]
         task = Tokenize(run.root, documents, ids, params)
         journal = run.journal(params=params.model_dump(mode="json"), tokenizer=file_digest(run.root / FOLDER / FILE))
-        tokens = run.map(task, units(documents, ids, task.columns), journal)["tokens"]
+        tokens = run.map_rows(task, journal)["tokens"]
         run.account(rows_in=len(chosen_ids(ids)), kept=tokens.rows)
-        run.metrics(tokenizer.fertility({tuple(json.loads(key)): count for key, count in run.counts.items()}))
+        sizes = _sizes(documents, tokens)
+        run.metrics(tokenizer.fertility(sizes, [name for name in GROUPS if name in sizes.schema.names]))
 
 
 if __name__ == "__main__":

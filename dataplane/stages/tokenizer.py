@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from dataplane.corpus import tokenizer
 from dataplane.corpus.tokenizer import FOLDER, TokenizerParams
-from dataplane.engine.documents import BATCH_ROWS
+from dataplane.engine.rows import BATCH_ROWS
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.snapshot import Snapshot
 

@@ -16,7 +16,7 @@ EOS, PAD = 0, 1
 def tokens_table(lengths: list[int]) -> pa.Table:
     """Documents whose tokens tell which document and which place they are: 1000 * (document + 1) + place."""
     ids = [[1000 * (i + 1) + place for place in range(n)] for i, n in enumerate(lengths)]
-    columns = [[f"{i:032x}" for i in range(len(lengths))], lengths, ids]
+    columns = [[f"{i:032x}" for i in range(len(lengths))], lengths, [1] * len(lengths), ids]
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema.TOKENS, strict=True)], schema=schema.TOKENS)
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,7 +22,6 @@ from dataplane.corpus.tokenizer import (
     load,
     sample,
     save,
-    sizes,
     token_id,
     train,
 )
@@ -108,19 +106,20 @@ def test_the_sample_is_the_start_of_the_mixture_within_its_bytes() -> None:
 
 
 def test_fertility_counts_by_group() -> None:
-    texts = pa.array(["one two", "我们好", "three", None])
-    groups = pa.array(["en", "zh", "en", "none"])
-    n_tokens = pa.array([4, 3, 2, 0])
-    want = {
+    documents = {
+        "by_language": ["en", "zh", "en", "none", None],
+        "n_bytes": [7, 9, 5, 0, 4],
+        "n_tokens": [4, 3, 2, 0, 1],
+        "n_words": [2, 3, 1, 0, 0],
+    }
+    assert fertility(pa.table(documents), ["by_language"]) == {
         "by_language": {
             "en": {"documents": 2, "tokens": 6, "bytes_per_token": 2.0, "tokens_per_word": 2.0},
             "none": {"documents": 1, "tokens": 0, "bytes_per_token": 0.0, "tokens_per_word": 0.0},
+            "unknown": {"documents": 1, "tokens": 1, "bytes_per_token": 4.0, "tokens_per_word": 0.0},
             "zh": {"documents": 1, "tokens": 3, "bytes_per_token": 3.0, "tokens_per_word": 1.0},
         }
     }
-    assert fertility(sizes(texts, n_tokens, {"by_language": groups})) == want
-    parts = [sizes(texts[i : i + 1], n_tokens[i : i + 1], {"by_language": groups[i : i + 1]}) for i in range(4)]
-    assert fertility(sum(parts, Counter())) == want
 
 
 def test_transformers_loads_the_folder_with_pad_apart_from_eos_and_marks_the_answer(folder: Path) -> None:

@@ -39,6 +39,10 @@ def test_ids_are_those_of_the_library(tokenizer: Tokenizer, texts: list[str]) ->
     assert batch.schema == schema.TOKENS
 
 
+def test_words_are_counted_as_text_signals_counts_them(tokenizer: Tokenizer) -> None:
+    assert batch_of(["one two", "我们好", "three", None], tokenizer).column("n_words").to_pylist() == [2, 3, 1, 0]
+
+
 @given(st.lists(st.text(st.sampled_from("ab 1\n\r\t.我，'\u3000\u0301"), min_size=50, max_size=400), min_size=3, max_size=8))
 @settings(deadline=None, max_examples=60)
 def test_ids_of_a_long_text_are_those_of_the_whole(tokenizer: Tokenizer, parts: list[str]) -> None:

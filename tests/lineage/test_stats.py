@@ -64,7 +64,7 @@ def test_an_older_version_is_found_by_digest_and_by_tag(lake: Path, put) -> None
 def test_tokens_are_summed_by_source_and_language(lake: Path, put) -> None:
     rows = documents(lake, N - 10).to_pylist()
     tokens = {row["doc_id"]: i + 1 for i, row in enumerate(rows) if i % 3}
-    columns = {"doc_id": list(tokens), "n_tokens": list(tokens.values()), "input_ids": [[1]] * len(tokens)}
+    columns = {"doc_id": list(tokens), "n_tokens": list(tokens.values()), "n_words": [1] * len(tokens), "input_ids": [[1]] * len(tokens)}
     put("tokens", pa.table(columns, schema=schema.TOKENS))
     found = stats("documents")
     for name, key in (("source", "source"), ("language", "language__lang")):

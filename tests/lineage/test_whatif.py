@@ -43,7 +43,7 @@ def small(project: Path, put) -> Path:
 
 
 def put_tokens(put, known: dict[str, int]) -> None:
-    columns = {"doc_id": list(known), "n_tokens": list(known.values()), "input_ids": [[1]] * len(known)}
+    columns = {"doc_id": list(known), "n_tokens": list(known.values()), "n_words": [1] * len(known), "input_ids": [[1]] * len(known)}
     put("tokens", pa.table(columns, schema=schema.TOKENS))
 
 
@@ -121,7 +121,11 @@ def test_tokens_are_counted_where_they_are_known_and_else_estimated_from_the_sou
     rows = {row["doc_id"]: row for row in documents(small, 400).to_pylist()}
     known = {doc_id: row["n_bytes"] // (3 if row["source"] == "web_0" else 5) + 1 for doc_id, row in rows.items() if row["n_bytes"] % 2}
     put(
-        "tokens", pa.table({"doc_id": list(known), "n_tokens": list(known.values()), "input_ids": [[1]] * len(known)}, schema=schema.TOKENS)
+        "tokens",
+        pa.table(
+            {"doc_id": list(known), "n_tokens": list(known.values()), "n_words": [1] * len(known), "input_ids": [[1]] * len(known)},
+            schema=schema.TOKENS,
+        ),
     )
     before = BruteForce(small)
     lost = whatif("language.min_score=0.9")["lost"]

@@ -94,7 +94,7 @@ def _mixture() -> pa.RecordBatch:
 
 def _tokens() -> pa.RecordBatch:
     tokens = token_lists()
-    return _batch([{"doc_id": i, "n_tokens": len(tokens[i]), "input_ids": tokens[i]} for i in IDS[:5]], schema.TOKENS)
+    return _batch([{"doc_id": i, "n_tokens": len(tokens[i]), "n_words": 1, "input_ids": tokens[i]} for i in IDS[:5]], schema.TOKENS)
 
 
 def sequences() -> list[list[int]]:

@@ -80,7 +80,7 @@ def test_the_index_is_what_megatron_core_writes(tmp_path: Path) -> None:
 
 
 def tokens_of(put: Any, *lists: list[int]) -> None:
-    rows = [{"doc_id": f"{i:032x}", "n_tokens": len(values), "input_ids": values} for i, values in enumerate(lists)]
+    rows = [{"doc_id": f"{i:032x}", "n_tokens": len(values), "n_words": 1, "input_ids": values} for i, values in enumerate(lists)]
     put("tokens", pa.Table.from_pylist(rows, schema=schema.TOKENS))
 
 

@@ -61,7 +61,7 @@ def put_params(root: Path, edit: Callable[[dict[str, Any]], None] = lambda param
 
 
 def run(*stages: Any) -> dict[str, dict[str, int]]:
-    """Stage -> units, how many of them were worked on, and the bytes that took."""
+    """Stage -> units, how many of them were worked on, the rows that were not taken over, and the bytes that took."""
     for stage in stages:
         stage.main()
     records = [json.loads(path.read_text()) for path in Path("lake/runs").glob("*.json")]
@@ -144,6 +144,37 @@ def test_the_rows_of_a_file_that_was_removed_are_gone(
     left = {row["uri"] for row in Snapshot.load("raw", project).to_table(columns=["uri"]).to_pylist()}
     assert left == {f"data/en/{i:03}.txt" for i in range(40) if i not in (7, 8)}
     assert digests() == from_nothing(project, tmp_path_factory.mktemp("new") / "project", monkeypatch, *stages)
+
+
+ONE_BY_ONE = (ingest, train_lm, clean, select, dedup, decontaminate, mix, tokenizer, tokenize)
+
+
+@pytest.mark.usefixtures("small_units")
+def test_a_record_more_in_a_file_is_the_only_one_that_is_worked_on(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def put_records(names: list[int]) -> None:
+        lines = [json.dumps({"id": str(i), "text": text(i)}) + "\n" for i in names]
+        (project / "data/en.jsonl").write_text("".join(lines))
+
+    def change(params: dict[str, Any]) -> None:
+        params["sources"] = [{"name": "en", "kind": "prose", "paths": ["data/en.jsonl"], "options": {"id": "id"}}]
+        if (project / "frozen").exists():
+            use_frozen(params, project)
+
+    (project / "data").mkdir()
+    put_records(list(range(0, 60, 2)))
+    put_params(project, change)
+    run(*ONE_BY_ONE)
+    frozen(project)
+    put_params(project, change)
+    run(*ONE_BY_ONE)
+    put_records([1, *range(2, 31, 2), 33, *range(32, 60, 2)])  # the first is gone, two are new
+    effort = run(*ONE_BY_ONE)
+    assert {stage: effort[stage]["rows"] for stage in ("clean", "dedup", "decontaminate", "tokenize")} == {
+        "clean": 2, "dedup": 2, "decontaminate": 2, "tokenize": 2,
+    }  # fmt: skip
+    assert digests() == from_nothing(project, tmp_path_factory.mktemp("new") / "project", monkeypatch, *ONE_BY_ONE)
 
 
 def add_toxicity(params: dict[str, Any]) -> None:

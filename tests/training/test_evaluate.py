@@ -193,7 +193,12 @@ def evaluation_project(project: Path, put, pretrained: Path, tokenizer) -> Path:
     rows = pa.table(table, schema=schema.DOCUMENTS).append_column("language__lang", pa.array(["en", "zh", None, "en"]))
     put("documents", rows)
     put("held_out", pa.table({"doc_id": ids[:3], "source": ["x", "y", "x"], "kind": ["k"] * 3}, schema=schema.HELD_OUT))
-    put("tokens", pa.table({"doc_id": ids, "n_tokens": [len(row) for row in tokens], "input_ids": tokens}, schema=schema.TOKENS))
+    put(
+        "tokens",
+        pa.table(
+            {"doc_id": ids, "n_tokens": [len(row) for row in tokens], "n_words": [1] * len(ids), "input_ids": tokens}, schema=schema.TOKENS
+        ),
+    )
     seen = {"doc_id": [ids[3]], "benchmark": ["b"], "item_id": ["i"], "n": [13], "hits": [1], "covered": [1.0]}
     put("contamination", pa.table(seen, schema=schema.CONTAMINATION))
     (project / "models").mkdir()

@@ -47,7 +47,7 @@ def make(root: Path) -> Path:
     put(root, "packed", pa.Table.from_pylist(rows, schema=schema.packed(LENGTH)))
     held = [{"doc_id": f"{1000 + i:032x}", "source": "s", "kind": "k"} for i in range(2)]
     put(root, "held_out", pa.Table.from_pylist(held, schema=schema.HELD_OUT))
-    tokens = [{"doc_id": row["doc_id"], "n_tokens": 9, "input_ids": list(range(10, 19))} for row in held]
+    tokens = [{"doc_id": row["doc_id"], "n_tokens": 9, "n_words": 9, "input_ids": list(range(10, 19))} for row in held]
     put(root, "tokens", pa.Table.from_pylist(tokens, schema=schema.TOKENS))
     record = dict.fromkeys(schema.RAW.names) | {"source": "s", "kind": "k", "format": "text", "member": "", "offset": 0, "length": 5}
     raw = [record | {"doc_id": doc_id, "uri": f"data/{doc_id}.txt", "payload": b"bytes"} for doc_id in ids]
