@@ -23,6 +23,7 @@ PAGE = f"<html><head><title>T</title></head><body><nav>menu</nav><p>{ENGLISH}</p
 EXAMPLES: dict[str, list[Example]] = {
     "c4_lines": [Example(f"{ENGLISH}\nMenu [1]\n\n{ENGLISH} [2]"), Example(CHINESE), Example("")],
     "code_signals": [Example("#!/bin/sh\n# SPDX-License-Identifier: MIT\n"), Example(ENGLISH)],
+    "datatrove": [Example(ENGLISH), Example("buy cheap pills now", {"dropped_by_datatrove"})],
     "encoding_repair": [Example("schÃ¶n"), Example("a\r\nb\x00c"), Example("e\u0301 \u200b"), Example(CHINESE), Example("")],
     "html_text": [Example(PAGE, columns=HTML), Example("<p>no page</p>", columns={"mime": "text/plain"}), Example(PAGE)],
     "language": [
@@ -51,6 +52,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "wikitext": [Example("'''A''' [[b|c]] {{d}}", columns=WIKI), Example("'''no''' page", columns={"mime": None})],
 }  # fmt: skip
 PARAMS = {
+    "datatrove": {"filters": [{"filter": "RegexFilter", "arguments": {"regex_exp": "pills"}}]},
     "language": {"keep": ["en"]},
     "perplexity": {"max_perplexity": 20.0},
     "quality_model": {"model": "models/pills.npz", "min_score": 0.5},
