@@ -22,6 +22,7 @@ PAGE = f"<html><head><title>T</title></head><body><nav>menu</nav><p>{ENGLISH}</p
 
 EXAMPLES: dict[str, list[Example]] = {
     "c4_lines": [Example(f"{ENGLISH}\nMenu [1]\n\n{ENGLISH} [2]"), Example(CHINESE), Example("")],
+    "canonical_url": [Example("a", columns={"url": "HTTP://www.Example.com/?b&a#c"}), Example("b", columns={"url": "none"}), Example("c")],
     "code_signals": [Example("#!/bin/sh\n# SPDX-License-Identifier: MIT\n"), Example(ENGLISH)],
     "datatrove": [Example(ENGLISH), Example("buy cheap pills now", {"dropped_by_datatrove"})],
     "encoding_repair": [Example("schÃ¶n"), Example("a\r\nb\x00c"), Example("e\u0301 \u200b"), Example(CHINESE), Example("")],
