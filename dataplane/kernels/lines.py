@@ -39,7 +39,7 @@ _HOT[ord("{")] = _BRACKET_BYTE
 
 
 @nb.njit(nb.int64(OCTETS, nb.int64, nb.int64), cache=True, nogil=True)
-def _line_break(data, at, stop):  # type: ignore[no-untyped-def]
+def line_break(data, at, stop):  # type: ignore[no-untyped-def]
     """Bytes of the line break at `at` as str.splitlines sees it, 0 where there is none."""
     b = data[at]
     if b == 0x0D:
@@ -193,7 +193,7 @@ def scan_lines(data, start, stop, table, row):  # type: ignore[no-untyped-def]
         while at < stop:
             b = data[at]
             if b <= 0x1E or b == 0xC2 or b == 0xE2:  # no other byte begins a line break
-                size = _line_break(data, at, stop)
+                size = line_break(data, at, stop)
                 if size:
                     break
             at += 1

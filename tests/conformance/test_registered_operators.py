@@ -21,7 +21,10 @@ HTML, WIKI = {"mime": "text/html"}, {"mime": "text/x-wiki"}
 PAGE = f"<html><head><title>T</title></head><body><nav>menu</nav><p>{ENGLISH}</p><p>{CHINESE}</p></body></html>"
 
 EXAMPLES: dict[str, list[Example]] = {
+    "c4_lines": [Example(f"{ENGLISH}\nMenu [1]\n\n{ENGLISH} [2]"), Example(CHINESE), Example("")],
+    "canonical_url": [Example("a", columns={"url": "HTTP://www.Example.com/?b&a#c"}), Example("b", columns={"url": "none"}), Example("c")],
     "code_signals": [Example("#!/bin/sh\n# SPDX-License-Identifier: MIT\n"), Example(ENGLISH)],
+    "datatrove": [Example(ENGLISH), Example("buy cheap pills now", {"dropped_by_datatrove"})],
     "encoding_repair": [Example("schÃ¶n"), Example("a\r\nb\x00c"), Example("e\u0301 \u200b"), Example(CHINESE), Example("")],
     "html_text": [Example(PAGE, columns=HTML), Example("<p>no page</p>", columns={"mime": "text/plain"}), Example(PAGE)],
     "language": [
@@ -30,6 +33,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "latex_text": [Example(r"\section{A} $x$ \cite{b} % c", columns={"mime": "text/x-tex"}), Example(ENGLISH)],
     "perplexity": [Example(ENGLISH), Example("zqx jkv wpy qqq xzv kjq", {"too_surprising"}), Example("")],
     "quality_model": [Example(ENGLISH), Example("buy cheap pills now", {"low_quality"})],
+    "refinedweb_lines": [Example(f"{ENGLISH}\n3 likes\nHome | News\nSoon. Read more..."), Example(f"{CHINESE}\n登录 注册")],
     "scrub_pii": [Example("write to ann@example.com"), Example("手机13812345678，谢谢"), Example(ENGLISH)],
     "text_signals": [Example(ENGLISH), Example(CHINESE), Example("- a\n- b\n- a\n"), Example("")],
     "toxicity": [Example(ENGLISH), Example(CHINESE), Example("shit fuck shit", {"too_toxic"})],
@@ -49,6 +53,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "wikitext": [Example("'''A''' [[b|c]] {{d}}", columns=WIKI), Example("'''no''' page", columns={"mime": None})],
 }  # fmt: skip
 PARAMS = {
+    "datatrove": {"filters": [{"filter": "RegexFilter", "arguments": {"regex_exp": "pills"}}]},
     "language": {"keep": ["en"]},
     "perplexity": {"max_perplexity": 20.0},
     "quality_model": {"model": "models/pills.npz", "min_score": 0.5},
