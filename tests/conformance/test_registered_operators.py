@@ -29,6 +29,12 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "latex_text": [Example(r"\section{A} $x$ \cite{b} % c", columns={"mime": "text/x-tex"}), Example(ENGLISH)],
     "perplexity": [Example(ENGLISH), Example("zqx jkv wpy qqq xzv kjq", {"too_surprising"}), Example("")],
+    "perplexity_bucket": [
+        Example(ENGLISH, columns={"language__lang": "en"}),
+        Example("The lazy dog sleeps and the brown fox goes.", {"in_middle"}, {"language__lang": "en"}),
+        Example("zqx jkv wpy qqq xzv kjq", {"in_tail"}, {"language__lang": "en"}),
+        Example("zqx jkv wpy qqq xzv kjq", columns={"language__lang": "de"}),
+    ],
     "quality_model": [Example(ENGLISH), Example("buy cheap pills now", {"low_quality"})],
     "scrub_pii": [Example("write to ann@example.com"), Example("手机13812345678，谢谢"), Example(ENGLISH)],
     "text_signals": [Example(ENGLISH), Example(CHINESE), Example("- a\n- b\n- a\n"), Example("")],
@@ -51,6 +57,7 @@ EXAMPLES: dict[str, list[Example]] = {
 PARAMS = {
     "language": {"keep": ["en"]},
     "perplexity": {"max_perplexity": 20.0},
+    "perplexity_bucket": {"models": {"en": "models/ngram_lm/model.npz"}, "cuts": {"en": [2.0, 20.0]}, "keep": ["head"]},
     "quality_model": {"model": "models/pills.npz", "min_score": 0.5},
     "toxicity_model": {"models": {"en": "models/no_pills.npz"}},
     "url_blocklist": {"path": "blocked"},
