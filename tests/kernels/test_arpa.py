@@ -1,6 +1,8 @@
 """ARPA files from other tools: read, completed where they are pruned, refused where they are damaged."""
 
 import gzip
+import random
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -48,11 +50,15 @@ def model(tmp_path: Path, text: str, name: str = "m.arpa") -> TokenModel:
     return read_arpa(path)
 
 
+@cache
+def written() -> dict[tuple[str, ...], tuple[float, float]]:
+    rows = [row.split("\t") for row in PRUNED.split("\n") if "\t" in row]
+    return {("<unk>",): (-100.0, 0.0)} | {tuple(row[1].split()): (float(row[0]), float(row[2]) if len(row) > 2 else 0.0) for row in rows}
+
+
 def backing_off(line: str) -> float:
     """The score by the definition of back-off, over the n-grams as they are written."""
-    rows = [row.split("\t") for row in PRUNED.split("\n") if "\t" in row]
-    table = {tuple(row[1].split()): (float(row[0]), float(row[2]) if len(row) > 2 else 0.0) for row in rows}
-    table[("<unk>",)] = (-100.0, 0.0)
+    table = written()
 
     def p(gram: tuple[str, ...]) -> float:
         if gram in table:
@@ -67,6 +73,15 @@ def backing_off(line: str) -> float:
 def test_what_pruning_left_out_changes_no_score(tmp_path_factory: pytest.TempPathFactory, line: str) -> None:
     read = model(tmp_path_factory.mktemp("arpa"), PRUNED)
     assert read.score(pa.array([line]))[0].tolist() == pytest.approx([backing_off(line)], abs=1e-4)
+
+
+def test_a_sentence_longer_than_a_block_is_scored_as_one(tmp_path: Path) -> None:
+    draw = random.Random(0)
+    lines = [" ".join(draw.choices("abcxyzq", k=n)) for n in (20_000, 3, 8_192, 8_191, 8_190)]
+    totals, counts = model(tmp_path, PRUNED).score(pa.array(["\n".join(lines), lines[0]]))
+    expected = [backing_off(line) for line in lines]
+    assert totals.tolist() == pytest.approx([sum(expected), expected[0]], rel=1e-6)
+    assert counts.tolist() == [20_000 + 3 + 8_192 + 8_191 + 8_190 + 5, 20_001]
 
 
 def test_gzip_and_upper_case_unknown_words_are_read(tmp_path: Path) -> None:
