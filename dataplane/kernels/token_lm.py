@@ -211,7 +211,7 @@ class TokenModel:
 def _words(words: pa.Array) -> U64:
     """Hash table of the ids of words; the special ones stand there with a space behind them, as no word does."""
     named = pa.concat_arrays([pa.array([f"{name} " for name in SPECIAL], pa.large_string()), words.slice(len(SPECIAL))])
-    table = _word_table(*text_buffers(named), _room(len(named)))
+    table: U64 = _word_table(*text_buffers(named), _room(len(named)))
     hashes = table[:, 0]
     if len(np.unique(hashes[hashes > 0])) != len(named):
         raise ModelMissing("two words have one hash, or a word is there twice", where="n-gram model", fix="train it again")
