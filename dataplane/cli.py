@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dataplane.commands import compare, forget, installed, measures, project, publish, questions, train, versions
+from dataplane.commands import compare, forget, installed, language_models, measures, project, publish, questions, train, versions
 from dataplane.errors import TerraplaneError, of_system
 
 
@@ -49,6 +49,8 @@ for command in (
     publish.export,
     publish.publish,
     train.train_quality,
+    language_models.train_lm,
+    language_models.fit_buckets,
     train.train_toxicity,
     train.compile_blocklist,
     installed.plugins,

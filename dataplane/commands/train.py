@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dataplane.corpus.linear_model import Labelled
 
 _OUT = click.option("--out", required=True, type=click.Path(path_type=Path), help="File of the model; a report FILE.json lies beside it.")
-_FIELD = click.option("--text-field", default="text", show_default=True, help="Field or column of the text.")
+FIELD = click.option("--text-field", default="text", show_default=True, help="Field or column of the text.")
 _SETTINGS = click.option("--set", "settings", multiple=True, metavar="PARAM=VALUE", help="A param of the training: c=2, char_n=5.")
 
 
@@ -22,7 +22,7 @@ _SETTINGS = click.option("--set", "settings", multiple=True, metavar="PARAM=VALU
 @click.option("--positive", required=True, multiple=True, metavar="GLOB", help="Files of good documents (JSONL, Parquet, CSV, text).")
 @click.option("--negative", required=True, multiple=True, metavar="GLOB", help="Files of bad documents.")
 @_OUT
-@_FIELD
+@FIELD
 @_SETTINGS
 @JSON_OPTION
 def train_quality(
@@ -38,7 +38,7 @@ def train_quality(
 @click.option("--data", required=True, multiple=True, metavar="GLOB", help="Files of labelled documents (CSV, TSV, JSONL, Parquet).")
 @click.option("--lang", required=True, help="Language of the documents, as the operator language names it.")
 @_OUT
-@_FIELD
+@FIELD
 @click.option("--label-field", default="label", show_default=True, help="Field of the label: 0 and 1, or names, several parted by |.")
 @click.option("--neutral", multiple=True, help="A label that means there is nothing; several are known (0, none, neither, ...).")
 @click.option("--innocent", multiple=True, metavar="GLOB", help="Files of ordinary documents: what toxic text is to be told from.")
@@ -81,7 +81,7 @@ def _trained(read: Callable[[], Labelled], out: Path, settings: Sequence[str], a
     """Trains on what `read` gives, writes the model and its report, and prints the report."""
     from dataplane.corpus.linear_model import TrainParams, train
 
-    params = TrainParams.parse(_parsed(settings), where="--set")
+    params = TrainParams.parse(parsed(settings), where="--set")
     model, report = train(read(), params)
     report = {**about, **report}
     model.save(out)
@@ -98,7 +98,8 @@ def _trained(read: Callable[[], Labelled], out: Path, settings: Sequence[str], a
             screen.print(f"{side} {label}: {words}", markup=False)
 
 
-def _parsed(settings: Sequence[str]) -> dict[str, Any]:
+def parsed(settings: Sequence[str]) -> dict[str, Any]:
+    """Params out of PARAM=VALUE, the values read as YAML."""
     import yaml
 
     return {name: yaml.safe_load(value) for name, _, value in (setting.partition("=") for setting in settings)}

@@ -5,6 +5,7 @@ Source: Chen and Goodman 1998 (TR-10-98, Harvard), section 3; Heafield et al. 20
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -108,14 +109,22 @@ def _discounted(order: Order, n_contexts: int) -> tuple[F64, F64]:
 
 
 def discounts(adjusted: I64) -> F64:
+    """What is taken off a count of 0, 1, 2, and 3 or more: float64 [4]."""
+    return from_counts_of_counts([int((adjusted == k).sum()) for k in range(5)])
+
+
+def from_counts_of_counts(t: Sequence[int]) -> F64:
     """What is taken off a count of 0, 1, 2, and 3 or more: float64 [4].
 
-    Source: Chen and Goodman 1998, equation 26.
+    Source: Chen and Goodman 1998, equation 26. Like KenLM's lmplz, it falls back where a count of 1, 2 or 3 does not occur, or where a
+    discount is out of range.
+
+    Args:
+        t: How many n-grams have the count 0, 1, 2, 3 and 4.
     """
-    t = [int((adjusted == k).sum()) for k in range(5)]
-    if min(t[1:]) > 0:
+    if min(t[1:4]) > 0:
         y = t[1] / (t[1] + 2 * t[2])
         found = [k - (k + 1) * y * t[k + 1] / t[k] for k in (1, 2, 3)]
-        if all(0 < d <= k for k, d in zip((1, 2, 3), found, strict=True)):
+        if all(0 <= d <= k for k, d in zip((1, 2, 3), found, strict=True)):
             return np.array([0.0, *found])
     return np.array([0.0, *FALLBACK_DISCOUNTS])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 import json
 from collections.abc import Iterator, Sequence
 from glob import glob
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +18,8 @@ from dataplane.errors import DataError, SourceError, UsageError, did_you_mean
 from dataplane.kernels.pieces import split
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet", ".csv", ".tsv", ".txt", ".md")
+PLAIN = (".txt", ".md")
+BATCH_CHARS = 4_000_000
 TOXIC = "toxic"  # the label where the data only tell 1 from 0
 NEUTRAL = ("", "0", "none", "neither", "normal", "clean", "non-hateful", "nohate", "not_toxic")
 PIECE_CHARS = 100  # of ordinary documents, about as long as posts
@@ -103,7 +104,7 @@ def _matched(globs: Sequence[str]) -> list[Path]:
 
 
 def _texts(path: Path, field: str) -> Iterator[str]:
-    if path.suffix in (".txt", ".md"):
+    if path.suffix in PLAIN:
         yield _read(path)
         return
     for row in _rows(path, (field,)):
@@ -124,14 +125,16 @@ def _parsed(path: Path, fields: Sequence[str]) -> Iterator[dict[str, Any]]:
     name = path.name
     try:
         if name.endswith((".jsonl", ".jsonl.gz")):
-            yield from (json.loads(line) for line in _read(path).split("\n") if line.strip())
+            with _opened(path) as stream:
+                yield from (json.loads(line) for line in stream if line.strip())
         elif name.endswith(".parquet"):
             yield from _parquet(path, fields)
         elif name.endswith((".csv", ".tsv")):
-            yield from csv.DictReader(io.StringIO(_read(path), newline=""), delimiter="\t" if name.endswith(".tsv") else ",")
+            with _opened(path, newline="") as stream:
+                yield from csv.DictReader(stream, delimiter="\t" if name.endswith(".tsv") else ",")
         else:
             raise UsageError(f"files {path.suffix or 'without suffix'} are not read", where=str(path), fix=f"known: {', '.join(SUFFIXES)}")
-    except (ValueError, csv.Error) as error:
+    except (ValueError, EOFError, csv.Error) as error:
         raise SourceError(f"cannot be read: {error}", where=str(path), fix="repair the file or leave it out of the glob") from None
 
 
@@ -145,5 +148,45 @@ def _parquet(path: Path, fields: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def _read(path: Path) -> str:
-    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    return data.decode("utf-8-sig", errors="strict")
+    with _opened(path) as stream:
+        return stream.read()
+
+
+def _opened(path: Path, newline: str = "\n") -> TextIO:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline=newline)
+    return path.open(encoding="utf-8-sig", newline=newline)
+
+
+def text_batches(globs: Sequence[str], field: str, by_line: bool) -> Iterator[pa.Array]:
+    """The texts of files, a few megabytes at a time, whatever the size of the files: large_string arrays.
+
+    Args:
+        globs: Files of JSONL, Parquet, CSV, TSV or plain text.
+        field: Field or column of the text.
+        by_line: Whether a file of plain text may come line by line; it is one document otherwise, and held in memory.
+
+    Raises:
+        UsageError: A glob matches no file, or a file is of no known kind or lacks the field.
+        SourceError: A file cannot be read.
+    """
+    batch: list[str] = []
+    size = 0
+    for path in _matched(globs):
+        for text in _lines(path) if by_line and path.suffix in PLAIN else _texts(path, field):
+            batch.append(text)
+            size += len(text)
+            if size >= BATCH_CHARS:
+                yield pa.array(batch, pa.large_string())
+                batch, size = [], 0
+    if batch:
+        yield pa.array(batch, pa.large_string())
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        with _opened(path) as stream:
+            for line in stream:
+                yield line.rstrip("\n")
+    except (ValueError, EOFError) as error:
+        raise SourceError(f"cannot be read: {error}", where=str(path), fix="repair the file or leave it out of the glob") from None

@@ -115,7 +115,7 @@ def _child(starts, tokens, parent, token):  # type: ignore[no-untyped-def]
     nb.types.UniTuple(nb.int64, 2)(nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, FOLDS, FOLDS),
     inline="always", cache=True, nogil=True,
 )  # fmt: skip
-def _advance(before, now, known, token, starts, tokens):  # type: ignore[no-untyped-def]
+def advance(before, now, known, token, starts, tokens):  # type: ignore[no-untyped-def]
     """Finds the n-grams that end at `token` (their ids go to `now[1:]`), given those that end before it.
 
     Args:
@@ -157,7 +157,7 @@ def score(data, offsets, table, order, starts, tokens, log_probs, log_backoffs, 
                     continue
                 if pending:
                     held, token, pending = token, nb.int64(SPACE), False
-            length, found = _advance(before, now, known, token, starts, tokens)
+            length, found = advance(before, now, known, token, starts, tokens)
             total += log_probs[found]
             for n in range(length, known + 1):
                 total += log_backoffs[before[n]]

@@ -66,10 +66,10 @@ class Reference:
 
     def discounts_of(self, n: int) -> tuple[float, ...]:
         t = Counter(self.adjusted[n].values())
-        if all(t[k] for k in (1, 2, 3, 4)):
+        if all(t[k] for k in (1, 2, 3)):
             y = t[1] / (t[1] + 2 * t[2])
             d = [k - (k + 1) * y * t[k + 1] / t[k] for k in (1, 2, 3)]
-            if all(0 < x <= k for k, x in zip((1, 2, 3), d, strict=True)):
+            if all(0 <= x <= k for k, x in zip((1, 2, 3), d, strict=True)):
                 return (0.0, *d)
         return (0.0, *FALLBACK_DISCOUNTS)
 
