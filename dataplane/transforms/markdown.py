@@ -108,7 +108,7 @@ class _Writer:
         tag = element.tag
         if tag == "pre":
             self._pre -= 1
-            if not self._mark:  # of an empty one nothing is written
+            if self.out and not self._mark:  # of an empty one nothing is written
                 self.out.append("```" if self.out[-1].endswith("\n") else "\n```")
             self._mark = ""
             self._break(2)

@@ -24,6 +24,7 @@ LINKS = "<ul>" + "".join(f"<li><a href=/{i}>Another page {i}</a></li>" for i in 
         ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a | b\n1 | 2"),
         ("x<pre>if a:\n    b\n\n\n\tc</pre>y", "x\n\n```\nif a:\n    b\n\n\n\tc\n```\n\ny"),
         ("a<pre></pre><ul><li></li><li><br>b</ul><h2></h2>c", "a\n\n- b\n\nc"),
+        ("<pre><pre></pre></pre>a", "a"),
         ("一<br>二<div>三</div>四", "一\n二\n\n三\n\n四"),
     ],
 )
