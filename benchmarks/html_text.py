@@ -9,7 +9,8 @@ import json
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks.quality.html import gne, ours, resiliparse, timed, trafilatura, wcxb
+from benchmarks.quality.html import ours, resiliparse, timed, trafilatura
+from benchmarks.quality.html_sets import gne, wcxb
 
 QUICK_PAGES = 60
 

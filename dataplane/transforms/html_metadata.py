@@ -6,14 +6,14 @@ https://microformats.org/wiki/rel-license.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
+
+from dataplane.transforms.html_page import Page
 
 FIELDS = ("title", "author", "date", "license", "lang")
 MAX_CHARS = 500
-MAX_JSON_CHARS = 200_000
 # Names in <meta>, the best first.
 META_NAMES = {
     "title": ("og:title", "citation_title", "dc.title", "twitter:title"),
@@ -27,31 +27,45 @@ META_NAMES = {
 }  # fmt: skip
 LINKED_NAMES = {"author": "author", "date": "datePublished", "license": "license", "lang": "inLanguage", "title": "headline"}
 DATE = re.compile(r"(?:19|20)\d\d[-/.](?:1[0-2]|0?[1-9])[-/.](?:3[01]|[12]\d|0?[1-9])(?!\d)")
+LICENSE = re.compile(rb"license")
 ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 
 
-def metadata(root: Any) -> dict[str, str | None]:
-    """The fields of a page.
-
-    Args:
-        root: The page's root element, with its head.
-    """
+def metadata(page: Page) -> dict[str, str | None]:
+    """The fields of a page."""
     metas: dict[str, str] = {}
-    for element in root.iter("meta"):
-        name = element.get("property") or element.get("name") or element.get("itemprop") or element.get("http-equiv")
-        if name and element.get("content"):
-            metas.setdefault(name.lower(), element.get("content"))
-    linked = _linked_data(root)
+    for row in page.elements("meta"):
+        values = page.attributes(row)
+        name = values.get("property") or values.get("name") or values.get("itemprop") or values.get("http-equiv")
+        if name and values.get("content"):
+            metas.setdefault(name.lower(), values["content"])
+    linked = _linked_data(page)
     found = {field: _first([*(metas.get(name) for name in META_NAMES[field]), linked.get(field)]) for field in FIELDS}
-    found["title"] = found["title"] or _first(["".join(element.itertext()) for element in root.iter("title", "h1")])
-    found["license"] = (
-        _first([element.get("href") for element in root.iter("a", "link") if "license" in (element.get("rel") or "")]) or found["license"]
+    found["title"] = (
+        found["title"]
+        or _first([page.text(row) for row in page.elements("title")])
+        or _first([page.text(row) for row in page.elements("h1")])
     )
-    found["lang"] = _first([root.get("lang"), root.get("{http://www.w3.org/XML/1998/namespace}lang"), found["lang"]])
-    found["date"] = _date(found["date"]) or _first([_date(element.get("datetime")) for element in root.iter("time")])
+    found["license"] = _license(page) or found["license"]
+    root = next((page.attributes(row) for row in page.elements("html")), {})
+    found["lang"] = _first([root.get("lang"), root.get("xml:lang"), found["lang"]])
+    found["date"] = _date(found["date"]) or _first([_date(page.attributes(row).get("datetime")) for row in page.elements("time")])
     if found["author"] and ADDRESS.match(found["author"]):
         found["author"] = linked.get("author")  # a profile's address names nobody
     return found
+
+
+def _license(page: Page) -> str | None:
+    """Where the first link with rel=license leads."""
+    seen = -1
+    for match in LICENSE.finditer(page.data):
+        row = page.row_at(match.start())
+        if row == seen or page.name(row) not in ("a", "link"):
+            continue
+        seen, values = row, page.attributes(row)
+        if "license" in values.get("rel", "").lower().split() and values.get("href"):
+            return _first([values["href"]])
+    return None
 
 
 def _first(values: list[str | None]) -> str | None:
@@ -69,30 +83,14 @@ def _date(text: str | None) -> str | None:
     return f"{year}-{int(month):02}-{int(day):02}"
 
 
-def _linked_data(root: Any) -> dict[str, str]:
+def _linked_data(page: Page) -> dict[str, str]:
     """The fields as the page's JSON-LD has them."""
     found: dict[str, str] = {}
-    for element in root.iter("script"):
-        if element.get("type") == "application/ld+json" and 0 < len(element.text or "") <= MAX_JSON_CHARS:
-            try:
-                items = list(_items(json.loads(element.text)))
-            except (ValueError, RecursionError):
-                continue
-            for item in items:
-                for field, name in LINKED_NAMES.items():
-                    if value := _name(item.get(name)):
-                        found.setdefault(field, value)
+    for item in page.linked_data:
+        for field, name in LINKED_NAMES.items():
+            if value := _name(item.get(name)):
+                found.setdefault(field, value)
     return found
-
-
-def _items(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The objects that describe a work: of a graph each, of a list each."""
-    values = value if isinstance(value, list) else [value]
-    for item in values:
-        if isinstance(item, Mapping):
-            yield item
-            graph = item.get("@graph")
-            yield from (node for node in graph if isinstance(node, Mapping)) if isinstance(graph, list) else ()
 
 
 def _name(value: Any) -> str | None:

@@ -14,7 +14,8 @@ from pydantic import Field
 from dataplane.operator import Rewrite, Transform
 from dataplane.params import Params as BaseParams
 from dataplane.transforms.html_metadata import FIELDS, metadata
-from dataplane.transforms.main_content import content, parsed
+from dataplane.transforms.html_page import Page
+from dataplane.transforms.main_content import content
 
 HTML_MIMES = frozenset({"text/html", "application/xhtml+xml"})
 # Both extractors take time that grows with the square of the depth. Real pages stay below 200; from here on the tags alone are
@@ -38,7 +39,7 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 class HtmlText(Transform):
     """Turns pages into their main text, and leaves documents of other types alone."""
 
-    name, version = "html_text", "3"
+    name, version = "html_text", "4"
     reads = {"text": pa.large_string(), "mime": pa.string()}
     writes = {**dict.fromkeys(FIELDS, pa.string()), "extractor": pa.string()}
     edits = ("html",)
@@ -73,10 +74,12 @@ class HtmlText(Transform):
 
     def _page(self, html: str) -> tuple[str, dict[str, str | None]]:
         """Text of a page, and its signals."""
-        root = parsed(html)
-        values = metadata(root) if root is not None else {}
-        if self.params.extractor == "cascade" and root is not None:
-            found = content(root)
+        page = Page.parse(html)
+        if page is None:
+            return _tidy(_TAG.sub(" ", html)), {"extractor": "tags"}
+        values = metadata(page)
+        if self.params.extractor == "cascade":
+            found = content(page)
             if len(found) >= self.params.min_chars:
                 return found, values | {"extractor": "density"}
         if _depth(html) > MAX_DEPTH:

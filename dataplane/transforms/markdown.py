@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+import html
+
+from dataplane.kernels.html_names import NAMES
+from dataplane.kernels.html_tree import END, I32, LAST, START, TAG
 
 HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 BLOCKS = frozenset((
     "address", "article", "aside", "blockquote", "body", "br", "center", "dd", "details", "div", "dl", "dt", "fieldset",
     "figcaption", "figure", "form", "header", "hr", "html", "li", "main", "ol", "p", "pre", "section", "summary", "table",
-    "tbody", "tfoot", "thead", "tr", "ul",
+    "tbody", "tfoot", "thead", "tr", "ul", "nav", "footer", "caption", "hgroup",
     *HEADINGS,
 ))  # fmt: skip
 LINES = frozenset({"br", "tr", "dt", "dd", "tbody", "thead", "tfoot"})  # that begin a line, and no paragraph
+MAX_INDENT = 20  # levels of lists; deeper ones are no lists, and their indents would grow with the square of the depth
 LISTS = {"ul": -1, "ol": 0}
+STRUCTURE = BLOCKS | {"td", "th"}
 
 
-def markdown(root: Any) -> str:
-    """The text of an element."""
+def markdown(data: bytes, rows: I32) -> str:
+    """The text of elements and runs of text.
+
+    Args:
+        data: The page.
+        rows: Rows of its tree, the first with all others in it, whose columns `LAST` refer to these rows.
+    """
     writer = _Writer()
-    writer.write(root)
+    writer.write(data, *(rows[:, column].tolist() for column in (TAG, START, END, LAST)))
     return "".join(writer.out).strip()
 
 
@@ -31,23 +41,22 @@ class _Writer:
         self._mark = ""  # what the next line begins with
         self._pre = 0
         self._lists: list[int] = []  # -1 for bullets, else the number of the last item
+        self._cell = False
 
-    def write(self, root: Any) -> None:
-        """Writes an element with everything in it."""
-        stack: list[Any] = [root]  # an element in a tuple is to be closed
-        while stack:
-            item = stack.pop()
-            if type(item) is tuple:
-                (element,) = item
-                self._close(element)
-                if element is not root and element.tail:
-                    self._text(element.tail)
-                continue
-            self._open(item)
-            if item.text:
-                self._text(item.text)
-            stack.append((item,))
-            stack.extend(reversed(item))
+    def write(self, data: bytes, tags: list[int], starts: list[int], ends: list[int], lasts: list[int]) -> None:
+        """Writes the rows in order."""
+        open_until: list[tuple[int, str]] = []
+        for at, (tag, start, end, last) in enumerate(zip(tags, starts, ends, lasts, strict=True)):
+            while open_until and open_until[-1][0] <= at:
+                self._close(open_until.pop()[1])
+            if tag == 0:
+                text = data[start:end].decode("utf-8", "replace")
+                self._text(html.unescape(text) if "&" in text else text)
+            elif NAMES[tag] in STRUCTURE:
+                self._open(NAMES[tag])
+                open_until.append((last, NAMES[tag]))
+        while open_until:
+            self._close(open_until.pop()[1])
 
     def _text(self, text: str) -> None:
         if self._pre:
@@ -74,10 +83,11 @@ class _Writer:
     def _break(self, lines: int) -> None:
         self._breaks = max(self._breaks, lines)
 
-    def _open(self, element: Any) -> None:
-        tag = element.tag
+    def _open(self, tag: str) -> None:
         if tag in ("td", "th"):
-            self._cell(element)
+            if self._cell and not self._breaks:
+                self.out.append(" | ")
+            self._cell = True
         elif tag in HEADINGS:
             self._break(2)
             self._mark = f"{HEADINGS[tag]} "
@@ -85,9 +95,12 @@ class _Writer:
             self._item()
         elif tag == "pre":
             self._break(2)
-            self._mark += "```\n"
+            if not self._pre:
+                self._mark += "```\n"
             self._pre += 1
         elif tag in BLOCKS:
+            if tag == "tr":
+                self._cell = False
             self._break(1 if self._lists or tag in LINES else 2)
             if tag in LISTS:
                 self._lists.append(LISTS[tag])
@@ -98,20 +111,19 @@ class _Writer:
             self._lists[-1] += 1
             mark = f"{self._lists[-1]}. "
         self._break(1)
-        self._mark = "  " * (len(self._lists) - 1) + mark
+        self._mark = "  " * min(len(self._lists) - 1, MAX_INDENT) + mark
 
-    def _cell(self, element: Any) -> None:
-        if element.getprevious() is not None and not self._breaks:
-            self.out.append(" | ")
+    def _end_code(self) -> None:
+        if self.out and not self._mark:  # of an empty one nothing is written
+            self.out.append("```" if self.out[-1].endswith("\n") else "\n```")
+        self._mark = ""
+        self._break(2)
 
-    def _close(self, element: Any) -> None:
-        tag = element.tag
+    def _close(self, tag: str) -> None:
         if tag == "pre":
             self._pre -= 1
-            if not self._mark:  # of an empty one nothing is written
-                self.out.append("```" if self.out[-1].endswith("\n") else "\n```")
-            self._mark = ""
-            self._break(2)
+            if not self._pre:
+                self._end_code()
         elif tag in LISTS:
             self._lists.pop()
             self._break(1 if self._lists else 2)

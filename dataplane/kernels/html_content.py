@@ -1,0 +1,261 @@
+"""Which part of a page is its main content, by the cues of its elements and by the density of text and links.
+
+Source: the measures are those of Kohlschütter et al. 2010, doi:10.1145/1718487.1718542 (text and link density of blocks).
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+from dataplane.kernels import html_names as names
+from dataplane.kernels.html_names import IDS, TRAITS
+from dataplane.kernels.html_tree import CUES, I32, LAST, LETTERS, LINKED, N_COLUMNS, PARENT, ROWS, TAG
+
+MIN_PROSE = 60  # letters outside links that make a block's own text prose
+MAX_FRAME_SHARE = 0.4  # of the page's prose: what holds more is no frame part, whatever its class says
+MIN_SHARE = 0.85  # of the prose that an element must hold for the content to be sought in it alone
+MIN_BODY_SHARE = 0.4  # the same of an element that says that it is the body of an article
+MIN_REST = 800
+MIN_MAIN_SHARE = 0.25
+MAX_HEADER_SHARE = 0.1
+MIN_BODY_OF_ALL = 0.6
+MIN_ARTICLE = 400
+MIN_PROSE_SHARE = 0.1  # of the text; below it the page is a list of links
+MAX_LINK_SHARE = 0.6  # of a block's text that may be links
+MAX_WEAK_LINK_SHARE = 0.3
+MAX_WEAK = 120  # letters
+MAX_DROPPED_SHARE = 0.5  # of the content's text: where more is links, the links are the content
+
+_A, _NOSCRIPT, _ARTICLE, _MAIN, _H1, _BODY_TAG, _HTML, _HEADER = (
+    IDS[name] for name in ("a", "noscript", "article", "main", "h1", "body", "html", "header")
+)
+
+
+def _mask(tags: str) -> npt.NDArray[np.bool_]:
+    mask = np.zeros(len(TRAITS), np.bool_)
+    mask[[IDS[name] for name in tags.split()]] = True
+    return mask
+
+
+_LEAVES = _mask("p pre table ul ol a span")
+_LEAVES[0] = True
+_LINK_BLOCKS = _mask("div section ul ol dl p table")
+DROPS = nb.types.Array(nb.boolean, 1, "C")
+PROSE = nb.types.Array(nb.int32, 1, "C")
+
+
+@nb.njit(nb.void(ROWS, DROPS, PROSE), cache=True, nogil=True)
+def _sum(rows, drops, prose):  # type: ignore[no-untyped-def]
+    """Sums letters, linked letters and prose up the tree, without what is dropped."""
+    n = len(rows)
+    for i in range(n):
+        if rows[i, TAG] or i == 0:
+            rows[i, LETTERS] = 0
+        rows[i, LINKED] = prose[i] = 0
+    for i in range(n - 1, 0, -1):
+        if drops[i]:
+            continue
+        up = rows[i, PARENT]
+        tag = rows[i, TAG]
+        if tag == _A and rows[i, CUES] & names.LINK:
+            rows[i, LINKED] = rows[i, LETTERS]
+        rows[up, LETTERS] += rows[i, LETTERS]
+        rows[up, LINKED] += rows[i, LINKED]
+        if (not tag or TRAITS[tag] & names.INLINE) and not TRAITS[rows[up, TAG]] & names.INLINE:
+            prose[up] += rows[i, LETTERS] - rows[i, LINKED]
+    for i in range(n):
+        if not rows[i, TAG] or TRAITS[rows[i, TAG]] & names.INLINE or prose[i] < MIN_PROSE:
+            prose[i] = 0
+    for i in range(n - 1, 0, -1):
+        if not drops[i]:
+            prose[rows[i, PARENT]] += prose[i]
+
+
+@nb.njit(nb.boolean(ROWS, nb.int64), inline="always", cache=True, nogil=True)
+def _says_main(rows, at):  # type: ignore[no-untyped-def]
+    tag = rows[at, TAG]
+    return rows[at, CUES] & names.BODY != 0 or tag in (_ARTICLE, _MAIN, _BODY_TAG, _HTML)
+
+
+@nb.njit(nb.void(ROWS, DROPS, PROSE), cache=True, nogil=True)
+def _drop_frame(rows, drops, prose):  # type: ignore[no-untyped-def]
+    """Drops what says that it is part of the frame, unless it holds much of the prose, or the main content by what that says."""
+    n = len(rows)
+    holds = np.zeros(n, np.bool_)
+    whole = prose[0]
+    for at in range(n - 1, 0, -1):
+        if not drops[at] and prose[at] and (holds[at] or (_says_main(rows, at) and prose[at] > MIN_MAIN_SHARE * whole)):
+            holds[at] = holds[rows[at, PARENT]] = True
+    for at in range(1, n):
+        tag, cues, letters = rows[at, TAG], rows[at, CUES], rows[at, LETTERS]
+        hidden = cues & names.HIDDEN and not cues & names.FOLD
+        if (holds[at] and not hidden) or (
+            prose[at] > MAX_FRAME_SHARE * whole and (whole - prose[at] < MIN_REST or prose[at] > MIN_SHARE * whole)
+        ):
+            continue
+        if TRAITS[tag] & names.FRAME_TAG or cues & names.FRAME or hidden:
+            drops[at] = True
+        elif cues & names.WEAK:
+            drops[at] |= letters < MAX_WEAK or rows[at, LINKED] > MAX_WEAK_LINK_SHARE * letters
+        elif tag == _HEADER:
+            drops[at] |= prose[at] < MAX_HEADER_SHARE * whole
+
+
+@nb.njit(nb.int64(ROWS, DROPS, PROSE), cache=True, nogil=True)
+def _body(rows, drops, prose):  # type: ignore[no-untyped-def]
+    """The element that says that it is the body of an article, or the article; -1 where none does, or several."""
+    for kind in range(2):
+        best, most, total, at = -1, 0, 0, 1
+        while at < len(rows):
+            if drops[at]:
+                at = rows[at, LAST]
+                continue
+            tag = rows[at, TAG]
+            says_so = rows[at, CUES] & names.BODY and not _LEAVES[tag] if kind == 0 else tag == _ARTICLE
+            if not says_so or not prose[at] or tag in (_BODY_TAG, _HTML):
+                at += 1
+                continue
+            total += prose[at]
+            if prose[at] > most:
+                best, most = at, prose[at]
+            at = rows[at, LAST]
+        if most > MIN_BODY_OF_ALL * total and most > MIN_BODY_SHARE * prose[0]:
+            return best
+    return -1
+
+
+@nb.njit(nb.void(ROWS, DROPS, PROSE), cache=True, nogil=True)
+def _drop_comments(rows, drops, prose):  # type: ignore[no-untyped-def]
+    """Drops comments, unless they are what the page is about."""
+    without = drops.copy()
+    for at in range(1, len(rows)):
+        without[at] |= rows[at, CUES] & names.COMMENT != 0 and rows[at, TAG] != _BODY_TAG and rows[at, TAG] != _HTML
+    before = prose[0]
+    _sum(rows, without, prose)
+    rest = prose[0]
+    if _body(rows, without, prose) >= 0 or (rest >= MIN_ARTICLE and 2 * rest > before - rest):
+        drops[:] = without
+    else:
+        _sum(rows, drops, prose)
+
+
+@nb.njit(nb.void(ROWS, DROPS, nb.int64), cache=True, nogil=True)
+def _drop_title(rows, drops, main):  # type: ignore[no-untyped-def]
+    """Drops the headline, which is the page's title, and what little is above it."""
+    h1, letters = -1, 0
+    at = main + 1
+    while at < rows[main, LAST]:
+        if drops[at]:
+            at = rows[at, LAST]
+            continue
+        if rows[at, TAG] == _H1:
+            if h1 >= 0:
+                return
+            h1 = at
+        if not rows[at, TAG] and h1 < 0:
+            letters += rows[at, LETTERS]
+        at += 1
+    if h1 < 0 or letters > 2 * MAX_WEAK:
+        return
+    for at in range(main + 1, h1 + 1):
+        if rows[at, LAST] <= h1 or at == h1:
+            drops[at] = True
+
+
+@nb.njit(nb.int64(ROWS, DROPS, PROSE, nb.int64, nb.boolean), cache=True, nogil=True)
+def _main(rows, drops, prose, at, by_prose):  # type: ignore[no-untyped-def]
+    """The smallest element that holds most of the prose; of a page without much of it, most of the text."""
+    whole = prose[at] if by_prose else rows[at, LETTERS]
+    while True:
+        best, share = -1, 0
+        child = at + 1
+        while child < rows[at, LAST]:
+            value = prose[child] if by_prose else rows[child, LETTERS]
+            if not drops[child] and value > share:
+                best, share = child, value
+            child = rows[child, LAST]
+        if best < 0 or _LEAVES[rows[best, TAG]]:
+            return at
+        if share < MIN_SHARE * whole:
+            return at
+        at = best
+
+
+@nb.njit(nb.boolean(ROWS, nb.int64), cache=True, nogil=True)
+def _is_links(rows, at):  # type: ignore[no-untyped-def]
+    letters = rows[at, LETTERS]
+    return _LINK_BLOCKS[rows[at, TAG]] and letters > 0 and rows[at, LINKED] > MAX_LINK_SHARE * letters
+
+
+@nb.njit(nb.int64(ROWS, DROPS, PROSE, nb.boolean), cache=True, nogil=True)
+def _select(rows, drops, prose, forum):  # type: ignore[no-untyped-def]
+    n = len(rows)
+    for i in range(1, n):
+        drops[i] = TRAITS[rows[i, TAG]] & names.SILENT != 0
+    _sum(rows, drops, prose)
+    noscript = 0
+    for i in range(1, n):
+        if rows[i, TAG] == _NOSCRIPT:
+            noscript += rows[i, LETTERS]
+    if 2 * noscript < rows[0, LETTERS]:
+        for i in range(1, n):
+            drops[i] |= rows[i, TAG] == _NOSCRIPT
+        _sum(rows, drops, prose)
+    _drop_frame(rows, drops, prose)
+    _sum(rows, drops, prose)
+    for i in range(1, n):
+        if rows[i, TAG] == _HTML or rows[i, TAG] == _BODY_TAG:
+            forum |= rows[i, CUES] & names.FORUM != 0
+    if not forum:
+        _drop_comments(rows, drops, prose)
+    by_prose = prose[0] > MIN_PROSE_SHARE * rows[0, LETTERS]
+    main = _body(rows, drops, prose)
+    if main < 0:
+        main = _main(rows, drops, prose, 0, by_prose)
+    dropped = 0
+    i = main + 1
+    while i < rows[main, LAST]:
+        if drops[i] or _is_links(rows, i):
+            dropped += 0 if drops[i] else rows[i, LETTERS]
+            i = rows[i, LAST]
+        else:
+            i += 1
+    if dropped <= MAX_DROPPED_SHARE * rows[main, LETTERS]:
+        for i in range(main + 1, rows[main, LAST]):
+            drops[i] |= _is_links(rows, i)
+    if by_prose:
+        _drop_title(rows, drops, main)
+    return main
+
+
+@nb.njit(nb.int64(ROWS, DROPS, nb.int64, ROWS), cache=True, nogil=True)
+def _keep(rows, drops, main, kept):  # type: ignore[no-untyped-def]
+    """Copies the rows of the content without what is dropped, and says how many there are."""
+    stop, at, n = rows[main, LAST], main, 0
+    place = np.empty(stop - main + 1, np.int32)  # in the copy, of the row itself or else of the next one that is kept
+    while at < stop:
+        after = rows[at, LAST] if drops[at] and at > main else at + 1
+        place[at - main : after - main] = n
+        if after == at + 1 and not (drops[at] and at > main):
+            kept[n] = rows[at]
+            n += 1
+        at = after
+    place[stop - main] = n
+    for i in range(n):
+        kept[i, LAST] = place[kept[i, LAST] - main]
+    return n
+
+
+def select(rows: I32, is_forum: bool = False) -> I32:
+    """The rows of the main content, `LAST` referring to these rows.
+
+    Args:
+        rows: The rows of the page's tree.
+        is_forum: Whether comments are what the page is about.
+    """
+    drops = np.zeros(len(rows), np.bool_)
+    main = _select(rows, drops, np.zeros(len(rows), np.int32), is_forum)
+    kept = np.empty((rows[main, LAST] - main, N_COLUMNS), np.int32)
+    return kept[: _keep(rows, drops, main, kept)]
