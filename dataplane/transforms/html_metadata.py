@@ -1,4 +1,4 @@
-"""What a page says about itself: title, author, date, licence, language.
+"""What a page says about itself: title, author, date, licence (as it stands, and as an SPDX identifier), language.
 
 Source: https://schema.org/Article, https://ogp.me, https://html.spec.whatwg.org/#standard-metadata-names, and rel=license as in
 https://microformats.org/wiki/rel-license.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-FIELDS = ("title", "author", "date", "license", "lang")
+from dataplane.annotators.license_links import license_of_url, license_of_words
+
+FIELDS = ("title", "author", "date", "license", "spdx", "lang")
 MAX_CHARS = 500
 MAX_JSON_CHARS = 200_000
 # Names in <meta>, the best first.
@@ -25,6 +27,8 @@ META_NAMES = {
     "license": ("dc.rights.license", "license", "dcterms.license"),
     "lang": ("og:locale", "content-language", "dc.language"),
 }  # fmt: skip
+# Names that may speak of a licence, and mostly of a copyright.
+RIGHTS_NAMES = ("dc.rights", "dcterms.rights", "rights", "copyright")
 LINKED_NAMES = {"author": "author", "date": "datePublished", "license": "license", "lang": "inLanguage", "title": "headline"}
 DATE = re.compile(r"(?:19|20)\d\d[-/.](?:1[0-2]|0?[1-9])[-/.](?:3[01]|[12]\d|0?[1-9])(?!\d)")
 ADDRESS = re.compile(r"https?://", re.IGNORECASE)
@@ -42,16 +46,26 @@ def metadata(root: Any) -> dict[str, str | None]:
         if name and element.get("content"):
             metas.setdefault(name.lower(), element.get("content"))
     linked = _linked_data(root)
-    found = {field: _first([*(metas.get(name) for name in META_NAMES[field]), linked.get(field)]) for field in FIELDS}
+    found = {field: _first([*(metas.get(name) for name in names), linked.get(field)]) for field, names in META_NAMES.items()}
     found["title"] = found["title"] or _first(["".join(element.itertext()) for element in root.iter("title", "h1")])
     found["license"] = (
         _first([element.get("href") for element in root.iter("a", "link") if "license" in (element.get("rel") or "")]) or found["license"]
     )
+    found["spdx"] = _spdx(root, [found["license"], *(metas.get(name) for name in RIGHTS_NAMES)])
     found["lang"] = _first([root.get("lang"), root.get("{http://www.w3.org/XML/1998/namespace}lang"), found["lang"]])
     found["date"] = _date(found["date"]) or _first([_date(element.get("datetime")) for element in root.iter("time")])
     if found["author"] and ADDRESS.match(found["author"]):
         found["author"] = linked.get("author")  # a profile's address names nobody
     return found
+
+
+def _spdx(root: Any, declared: Iterable[str | None]) -> str | None:
+    """SPDX identifier of the declared licence, else of the one licence that links lead to; several links decide nothing."""
+    for words in declared:
+        if words and (found := license_of_words(words[:MAX_CHARS])):
+            return found
+    linked = {found for element in root.iter("a", "link") if (found := license_of_url(element.get("href") or ""))}
+    return linked.pop() if len(linked) == 1 else None
 
 
 def _first(values: list[str | None]) -> str | None:

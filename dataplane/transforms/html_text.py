@@ -38,7 +38,7 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 class HtmlText(Transform):
     """Turns pages into their main text, and leaves documents of other types alone."""
 
-    name, version = "html_text", "3"
+    name, version = "html_text", "4"
     reads = {"text": pa.large_string(), "mime": pa.string()}
     writes = {**dict.fromkeys(FIELDS, pa.string()), "extractor": pa.string()}
     edits = ("html",)

@@ -21,7 +21,9 @@ HTML, WIKI = {"mime": "text/html"}, {"mime": "text/x-wiki"}
 PAGE = f"<html><head><title>T</title></head><body><nav>menu</nav><p>{ENGLISH}</p><p>{CHINESE}</p></body></html>"
 
 EXAMPLES: dict[str, list[Example]] = {
-    "code_signals": [Example("#!/bin/sh\n# SPDX-License-Identifier: MIT\n"), Example(ENGLISH)],
+    "code_signals": [
+        Example("#!/bin/sh\n# SPDX-License-Identifier: MIT\n"), Example("x" * 200, columns={"mime": "text/x-css"}), Example(""),
+    ],
     "encoding_repair": [Example("schÃ¶n"), Example("a\r\nb\x00c"), Example("e\u0301 \u200b"), Example(CHINESE), Example("")],
     "html_text": [Example(PAGE, columns=HTML), Example("<p>no page</p>", columns={"mime": "text/plain"}), Example(PAGE)],
     "language": [
