@@ -70,6 +70,10 @@ _NOTICES = tuple(
 )
 
 
+# A word that each notice has, so that most files are passed over at once.
+_MENTION = re.compile(r"licen[cs]e|GPL|permission|redistribution|unencumbered|as-is|CC0|/zero/1|terms\s+as|BSD|MPL", re.IGNORECASE)
+
+
 def license_of(text: str) -> str | None:
     """SPDX expression of the licence that the head of a file states.
 
@@ -82,6 +86,8 @@ def license_of(text: str) -> str | None:
     stated = list(dict.fromkeys(filter(None, (expression(found[1]) for found in SPDX_TAG.finditer(head)))))
     if stated:
         return stated[0] if len(stated) == 1 else " AND ".join(f"({one})" if " OR " in one else one for one in stated)
+    if not _MENTION.search(head):
+        return None
     plain = COMMENT_MARKS.sub(" ", head)
     # What stands first is the file's own; further on, notices name licences that it may be combined with.
     places = [(found.start(), i, name) for i, (name, pattern) in enumerate(_NOTICES) if (found := pattern.search(plain))]
