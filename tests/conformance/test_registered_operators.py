@@ -32,7 +32,9 @@ EXAMPLES: dict[str, list[Example]] = {
     "latex_text": [Example(r"\section{A} $x$ \cite{b} % c", columns={"mime": "text/x-tex"}), Example(ENGLISH)],
     "perplexity": [Example(ENGLISH), Example("zqx jkv wpy qqq xzv kjq", {"too_surprising"}), Example("")],
     "quality_model": [Example(ENGLISH), Example("buy cheap pills now", {"low_quality"})],
+    "readability": [Example(ENGLISH), Example(CHINESE), Example("12 ...")],
     "scrub_pii": [Example("write to ann@example.com"), Example("手机13812345678，谢谢"), Example(ENGLISH)],
+    "structure": [Example("$x$ is\n\n| a | b |\n|---|---|\n| 1 | 2 |"), Example(CHINESE), Example("")],
     "text_signals": [Example(ENGLISH), Example(CHINESE), Example("- a\n- b\n- a\n"), Example("")],
     "toxicity": [Example(ENGLISH), Example(CHINESE), Example("shit fuck shit", {"too_toxic"})],
     "toxicity_model": [
