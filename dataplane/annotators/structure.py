@@ -134,7 +134,7 @@ def _tables(lines: Sequence[str]) -> tuple[int, int, int]:
 
 def _markdown_lines(lines: Sequence[str], i: int) -> int:
     """Lines of the Markdown table that starts here; 0 where none does."""
-    if i + 1 >= len(lines) or "|" not in lines[i] + lines[i + 1] or "-" not in lines[i + 1]:
+    if i + 1 >= len(lines) or "|" not in lines[i] or "-" not in lines[i + 1]:
         return 0
     if not _DELIMITER_ROW.fullmatch(lines[i + 1].rstrip("\r")) or _n_cells(lines[i]) != _n_cells(lines[i + 1]):
         return 0

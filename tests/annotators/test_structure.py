@@ -58,7 +58,8 @@ PIECES = st.sampled_from(["$", "a", "x^2", " ", "5", "\\$", ",", " word ", "b+c"
 READER = MarkdownIt("zero").use(dollarmath_plugin, allow_space=False, allow_digits=False)
 
 
-@given(st.lists(PIECES, max_size=14).map("".join))
+# At the start of a text the plugin looks at its last character for the one before.
+@given(st.lists(PIECES, max_size=14).map(lambda pieces: "a " + "".join(pieces)))
 def test_inline_formulas_are_those_of_markdown_it(text: str) -> None:
     assume("$$" not in text and text == text.strip())
     inline = [child for token in READER.parse(text) for child in token.children or () if child.type == "math_inline"]
