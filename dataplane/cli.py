@@ -6,7 +6,19 @@ from typing import Any
 
 import click
 
-from dataplane.commands import compare, forget, installed, language_models, measures, project, publish, questions, train, versions
+from dataplane.commands import (
+    annotators,
+    compare,
+    forget,
+    installed,
+    language_models,
+    measures,
+    project,
+    publish,
+    questions,
+    train,
+    versions,
+)
 from dataplane.errors import TerraplaneError, of_system
 
 
@@ -53,6 +65,7 @@ for command in (
     language_models.fit_buckets,
     train.train_toxicity,
     train.compile_blocklist,
+    annotators.agreement,
     installed.plugins,
     installed.models,
 ):

@@ -58,7 +58,7 @@ def labelled(paths: Sequence[str], text_field: str, label_field: str, neutral: S
         SourceError: A file cannot be read.
         DataError: There is no label but neutral ones.
     """
-    rows = [row for path in _matched(paths) for row in _rows(path, (text_field, label_field))]
+    rows = [row for path in _matched(paths) for row in rows_of(path, (text_field, label_field))]
     texts = [str(row[text_field] or "") for row in rows]
     sets = [_label_set(row[label_field], neutral) for row in rows]
     names = tuple(sorted(set().union(*sets)))
@@ -107,13 +107,24 @@ def _texts(path: Path, field: str) -> Iterator[str]:
     if path.suffix in PLAIN:
         yield _read(path)
         return
-    for row in _rows(path, (field,)):
+    for row in rows_of(path, (field,)):
         yield str(row[field] or "")
 
 
-def _rows(path: Path, fields: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Rows of a file as dicts that have all the fields."""
+def rows_of(path: Path, fields: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Rows of a file as dicts that have all the fields.
+
+    Args:
+        path: JSONL, Parquet, CSV or TSV.
+        fields: What each row has to have.
+
+    Raises:
+        UsageError: The file is of no known kind, or a row lacks a field.
+        SourceError: The file cannot be read.
+    """
     for number, row in enumerate(_parsed(path, fields), start=1):
+        if not isinstance(row, dict):
+            raise SourceError(f"row {number} is no object", where=str(path), fix="write one JSON object a line")
         for field in fields:
             if field not in row:
                 known = did_you_mean(field, map(str, row))

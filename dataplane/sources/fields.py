@@ -12,6 +12,7 @@ from pydantic import Field
 
 from dataplane.params import Params as BaseParams
 from dataplane.source import Fault, Record
+from dataplane.sources.code_language import language_of, source_mime
 
 MAX_META_CHARS = 2000  # of one value; longer ones are left out of `meta`
 MAX_META_FIELDS = 64
@@ -25,6 +26,9 @@ class Fields(BaseParams):
     text: str | tuple[str, ...] = Field("text", description="Field of the text; of several the texts are joined by an empty line.")
     id: str | None = Field(None, description="Field that names the record: edited text under one id is a new version of one document.")
     url: str | None = Field("url", description="Field of the address.")
+    path: str | None = Field(
+        None, description="Field of a file's name, which says its programming language; its MIME type is text/x-LANGUAGE."
+    )
     meta: dict[str, str] | None = Field(
         None, description="Name in `meta` -> field, as in {title: info.title}; null keeps every short value of the top level."
     )
@@ -35,7 +39,7 @@ class Fields(BaseParams):
 
     def paths(self) -> list[str]:
         """Every field that is named."""
-        return [*self.texts(), *filter(None, (self.id, self.url)), *(self.meta or {}).values()]
+        return [*self.texts(), *filter(None, (self.id, self.url, self.path)), *(self.meta or {}).values()]
 
 
 class Locator:
@@ -57,11 +61,18 @@ def record_of(values: Mapping[str, Any], fields: Fields, at: Locator, mime: str)
     if fields.id and key in (None, ""):
         return Fault(at.offset, "NoId", f"field {fields.id!r} is empty or absent")
     url = lookup(values, fields.url) if fields.url else None
+    mime = (_source_mime(lookup(values, fields.path), text) if fields.path else None) or mime
     charset, payload = (None, text) if isinstance(text, bytes) else ("utf-8", storable(text).encode())
     return Record(
         payload, at.offset, at.length, row=at.row, key=None if key is None else storable(str(key)), mime=mime, charset=charset,
         url=storable(url) if isinstance(url, str) else None, meta=_meta(values, fields) or None,
     )  # fmt: skip
+
+
+def _source_mime(name: Any, text: str | bytes) -> str | None:
+    """The MIME type of the programming language of a file of this name."""
+    language = language_of(name, text if isinstance(text, str) else text.decode("utf-8", "replace")) if isinstance(name, str) else None
+    return source_mime(language) if language else None
 
 
 def _text(values: Mapping[str, Any], fields: Fields) -> Any:

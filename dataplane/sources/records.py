@@ -36,7 +36,7 @@ def format_of(name: str) -> str | None:
     base = lower.replace("\\", "/").rpartition("/")[2]
     if base in TEXT_NAMES:
         return "text"
-    from dataplane.sources.code import language_of
+    from dataplane.sources.code_language import language_of
 
     return "code" if language_of(name) else None
 

@@ -1,4 +1,4 @@
-"""What a page says about itself: title, author, date, licence, language.
+"""What a page says about itself: title, author, date, licence (as it stands, and as an SPDX identifier), language.
 
 Source: https://schema.org/Article, https://ogp.me, https://html.spec.whatwg.org/#standard-metadata-names, and rel=license as in
 https://microformats.org/wiki/rel-license.
@@ -6,13 +6,15 @@ https://microformats.org/wiki/rel-license.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from dataplane.annotators.license_links import license_of_url, license_of_words
 from dataplane.transforms.html_page import Page
 
-FIELDS = ("title", "author", "date", "license", "lang")
+FIELDS = ("title", "author", "date", "license", "spdx", "lang")
 MAX_CHARS = 500
 # Names in <meta>, the best first.
 META_NAMES = {
@@ -25,9 +27,12 @@ META_NAMES = {
     "license": ("dc.rights.license", "license", "dcterms.license"),
     "lang": ("og:locale", "content-language", "dc.language"),
 }  # fmt: skip
+# Names that may speak of a licence, and mostly of a copyright.
+RIGHTS_NAMES = ("dc.rights", "dcterms.rights", "rights", "copyright")
 LINKED_NAMES = {"author": "author", "date": "datePublished", "license": "license", "lang": "inLanguage", "title": "headline"}
 DATE = re.compile(r"(?:19|20)\d\d[-/.](?:1[0-2]|0?[1-9])[-/.](?:3[01]|[12]\d|0?[1-9])(?!\d)")
-LICENSE = re.compile(rb"license")
+# What every address of `license_links` has one of, and every rel=license.
+LICENSE = re.compile(rb"licen[cs]e|LICEN[CS]E|Licen[cs]e|publicdomain|/MPL/|/copyleft/|opendatacommons|wtfpl")
 ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 
 
@@ -40,13 +45,14 @@ def metadata(page: Page) -> dict[str, str | None]:
         if name and values.get("content"):
             metas.setdefault(name.lower(), values["content"])
     linked = _linked_data(page)
-    found = {field: _first([*(metas.get(name) for name in META_NAMES[field]), linked.get(field)]) for field in FIELDS}
+    found = {field: _first([*(metas.get(name) for name in META_NAMES[field]), linked.get(field)]) for field in META_NAMES}
     found["title"] = (
         found["title"]
         or _first([page.text(row) for row in page.elements("title")])
         or _first([page.text(row) for row in page.elements("h1")])
     )
     found["license"] = _license(page) or found["license"]
+    found["spdx"] = _spdx(page, [found["license"], *(metas.get(name) for name in RIGHTS_NAMES)])
     root = next((page.attributes(row) for row in page.elements("html")), {})
     found["lang"] = _first([root.get("lang"), root.get("xml:lang"), found["lang"]])
     found["date"] = _date(found["date"]) or _first([_date(page.attributes(row).get("datetime")) for row in page.elements("time")])
@@ -57,15 +63,27 @@ def metadata(page: Page) -> dict[str, str | None]:
 
 def _license(page: Page) -> str | None:
     """Where the first link with rel=license leads."""
+    links = (values for values in _links(page) if "license" in values.get("rel", "").lower().split() and values.get("href"))
+    return _first([values["href"] for values in itertools.islice(links, 1)])
+
+
+def _spdx(page: Page, declared: Iterable[str | None]) -> str | None:
+    """SPDX identifier of the declared licence, else of the one licence that links lead to; several links decide nothing."""
+    for words in declared:
+        if words and (found := license_of_words(words[:MAX_CHARS])):
+            return found
+    linked = {found for values in _links(page) if (found := license_of_url(values.get("href", "")))}
+    return linked.pop() if len(linked) == 1 else None
+
+
+def _links(page: Page) -> Iterator[dict[str, str]]:
+    """The attributes of the links in which a licence is mentioned."""
     seen = -1
     for match in LICENSE.finditer(page.data):
         row = page.row_at(match.start())
-        if row == seen or page.name(row) not in ("a", "link"):
-            continue
-        seen, values = row, page.attributes(row)
-        if "license" in values.get("rel", "").lower().split() and values.get("href"):
-            return _first([values["href"]])
-    return None
+        if row != seen and page.name(row) in ("a", "link"):
+            yield page.attributes(row)
+        seen = row
 
 
 def _first(values: list[str | None]) -> str | None:

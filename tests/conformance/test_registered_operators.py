@@ -23,8 +23,10 @@ PAGE = f"<html><head><title>T</title></head><body><nav>menu</nav><p>{ENGLISH}</p
 EXAMPLES: dict[str, list[Example]] = {
     "c4_lines": [Example(f"{ENGLISH}\nMenu [1]\n\n{ENGLISH} [2]"), Example(CHINESE), Example("")],
     "canonical_url": [Example("a", columns={"url": "HTTP://www.Example.com/?b&a#c"}), Example("b", columns={"url": "none"}), Example("c")],
-    "code_signals": [Example("#!/bin/sh\n# SPDX-License-Identifier: MIT\n"), Example(ENGLISH)],
     "datatrove": [Example(ENGLISH), Example("buy cheap pills now", {"dropped_by_datatrove"})],
+    "code_signals": [
+        Example("#!/bin/sh\n# SPDX-License-Identifier: MIT\n"), Example("x" * 200, columns={"mime": "text/x-css"}), Example(""),
+    ],
     "encoding_repair": [Example("schÃ¶n"), Example("a\r\nb\x00c"), Example("e\u0301 \u200b"), Example(CHINESE), Example("")],
     "html_text": [Example(PAGE, columns=HTML), Example("<p>no page</p>", columns={"mime": "text/plain"}), Example(PAGE)],
     "language": [
@@ -40,7 +42,9 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "quality_model": [Example(ENGLISH), Example("buy cheap pills now", {"low_quality"})],
     "refinedweb_lines": [Example(f"{ENGLISH}\n3 likes\nHome | News\nSoon. Read more..."), Example(f"{CHINESE}\n登录 注册")],
+    "readability": [Example(ENGLISH), Example(CHINESE), Example("12 ...")],
     "scrub_pii": [Example("write to ann@example.com"), Example("手机13812345678，谢谢"), Example(ENGLISH)],
+    "structure": [Example("$x$ is\n\n| a | b |\n|---|---|\n| 1 | 2 |"), Example(CHINESE), Example("")],
     "text_signals": [Example(ENGLISH), Example(CHINESE), Example("- a\n- b\n- a\n"), Example("")],
     "toxicity": [Example(ENGLISH), Example(CHINESE), Example("shit fuck shit", {"too_toxic"})],
     "toxicity_model": [

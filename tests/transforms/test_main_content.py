@@ -65,13 +65,35 @@ def test_an_element_without_its_end_takes_nothing_with_it() -> None:
 def test_a_page_says_what_it_is() -> None:
     page = """<html lang=en><head><title>Site - T</title><meta property="og:title" content="T"><meta name=author content="Ann Ex">
     <meta property="article:published_time" content="2024-3-05T01:02:03Z"><link rel="license" href="https://l.test/by"></head></html>"""
-    assert metadata(parsed(page)) == {"title": "T", "author": "Ann Ex", "date": "2024-03-05", "license": "https://l.test/by", "lang": "en"}
+    assert metadata(parsed(page)) == {
+        "title": "T", "author": "Ann Ex", "date": "2024-03-05", "license": "https://l.test/by", "spdx": None, "lang": "en",
+    }  # fmt: skip
 
 
 def test_linked_data_fills_what_metas_leave_out() -> None:
     page = """<html><head><script type="application/ld+json">{"@graph": [{"headline": "题", "author": [{"name": "王"}],
     "datePublished": "2023-11-30", "inLanguage": "zh"}]}</script><script type="application/ld+json">{broken</script></head></html>"""
-    assert metadata(parsed(page)) == {"title": "题", "author": "王", "date": "2023-11-30", "license": None, "lang": "zh"}
+    assert metadata(parsed(page)) == {"title": "题", "author": "王", "date": "2023-11-30", "license": None, "spdx": None, "lang": "zh"}
+
+
+CC = "https://creativecommons.org/licenses/"
+
+
+@pytest.mark.parametrize(
+    ("markup", "spdx"),
+    [
+        ('<a rel="license" href="//creativecommons.org/licenses/by-sa/4.0/deed.en">x</a>', "CC-BY-SA-4.0"),
+        ('<meta name="dcterms.license" content="https://creativecommons.org/publicdomain/zero/1.0/">', "CC0-1.0"),
+        ('<meta name="dc.rights" content="Attribution, CC BY-NC 3.0">', "CC-BY-NC-3.0"),
+        ('<meta name="copyright" content="© 2020 Ann Ex">', None),
+        ('<footer><a href="https://www.gnu.org/licenses/fdl-1.3.html">GFDL</a></footer>', "GFDL-1.3-only"),
+        (f'<a href="{CC}by/4.0/">a</a><a href="{CC}by/4.0/deed.fr">b</a>', "CC-BY-4.0"),
+        (f'<a href="{CC}by/4.0/">a</a><a href="{CC}by-nd/4.0/">b</a>', None),
+        ('<script type="application/ld+json">{"license": "https://opensource.org/licenses/MIT"}</script>', "MIT"),
+    ],
+)  # fmt: skip
+def test_the_licence_of_a_page_has_its_identifier(markup: str, spdx: str | None) -> None:
+    assert metadata(parsed(f"<html><head><title>T</title></head><body><p>{PROSE}</p>{markup}</body></html>"))["spdx"] == spdx
 
 
 def test_what_the_page_says_becomes_signals() -> None:
@@ -80,8 +102,8 @@ def test_what_the_page_says_becomes_signals() -> None:
     result = HtmlText({"extractor": "cascade"}).transform(batch)
     assert result.text.to_pylist() == [PROSE.strip(), "plain"]
     assert {name: column.to_pylist() for name, column in result.signals.items()} == {
-        "title": ["T", None], "author": [None, None], "date": [None, None], "license": [None, None], "lang": ["de", None],
-        "extractor": ["density", None],
+        "title": ["T", None], "author": [None, None], "date": [None, None], "license": [None, None],
+        "spdx": [None, None], "lang": ["de", None], "extractor": ["density", None],
     }  # fmt: skip
 
 
