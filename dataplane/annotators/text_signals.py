@@ -1,4 +1,4 @@
-"""The annotator behind the Gopher, FineWeb and C4 rules: words, symbols, lines and repetitions of each document."""
+"""The annotator behind the rule sets: characters, words, lines, sentences and repetitions of each document."""
 
 from __future__ import annotations
 
@@ -9,37 +9,63 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
+from dataplane.annotators.word_marks import Cutter, chinese_words, marks, spacy_words
 from dataplane.kernels.text_signals import COUNTS, F64, SIGNALS, measure
+from dataplane.kernels.words import EXACT, PAPER, REFERENCE
 from dataplane.operator import Annotator
 from dataplane.params import Params as BaseParams
 
+RULES = {"paper": PAPER, "reference": REFERENCE, "exact": EXACT}
+
 
 class TextSignals(Annotator):
-    """Measures what the rule sets gopher_quality, gopher_repetition, fineweb and c4 decide on.
+    """Measures what the rule sets gopher_quality, gopher_repetition, fineweb and c4 decide on, and what RedPajama-V2 published.
 
-    Characters are code points. A word counts where it has a letter or a number; ratios over words count every run, of
-    punctuation too. A Chinese or Japanese character is one word. `cjk_share` is by letter, the other shares are by what
-    their names say. Shares over nothing are 0.
+    Characters are code points. `n_words` leaves out words of punctuation alone; ratios over words count every word. A Chinese or
+    Japanese character is one word. Shares are by what their names say; `cjk_share` and `capital_share` are by letter. Shares over
+    nothing are 0.
 
     Sources: Rae et al. 2021 (arXiv:2112.11446), A1.1 and table A1; Penedo et al. 2024 (arXiv:2406.17557), 3.6; Raffel et al. 2020
-    (arXiv:1910.10683), 2.2.
+    (arXiv:1910.10683), 2.2; Penedo et al. 2023 (arXiv:2306.01116), G.2; Weber et al. 2024 (arXiv:2411.12372).
     """
 
     name = "text_signals"
-    version = "2"
+    version = "3"
     reads: ClassVar[Mapping[str, pa.DataType]] = {"text": pa.large_string()}
     writes: ClassVar[Mapping[str, pa.DataType]] = {name: pa.int64() if name in COUNTS else pa.float64() for name in SIGNALS}
 
     class Params(BaseParams):
-        words: Literal["reference", "paper"] = Field(
+        words: Literal["reference", "paper", "exact"] = Field(
             "reference",
-            description="reference: words are runs of word characters and runs of punctuation, near what datatrove counts; "
-            "paper: runs of what is not white space, as Gopher was published.",
+            description="reference: the words that datatrove counts, by an emulation of spaCy's English tokenizer, punctuation included; "
+            "paper: runs of what is not white space, as Gopher was published; exact: calls that tokenizer, and every definition is "
+            "datatrove's to the letter (300 times slower).",
         )
+        tokenizer_language: str = Field("en", description="Language of the tokenizer that words: exact calls, as spaCy names it.")
+        cjk: Literal["character", "segment"] = Field(
+            "character",
+            description="Words of Chinese and Japanese if words is not exact. character: each character is one; segment: those of jieba's "
+            "dictionary (the extra `segmentation`). With the latter set the rule sets' min_cjk_share to 2: a word is a word.",
+        )
+
+    _cutter: Cutter | None = None
+
+    def open(self) -> None:
+        """Loads the tokenizer that the params ask for."""
+        if self.params.words == "exact":
+            self._cutter = spacy_words(self.params.tokenizer_language)
+        elif self.params.cjk == "segment":
+            self._cutter = chinese_words()
+
+    def close(self) -> None:
+        """Lets go of it."""
+        self._cutter = None
 
     def annotate(self, batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
         """The signals of each document."""
-        values = measure(batch.column("text"), paper=self.params.words == "paper")
+        text = batch.column("text")
+        known = marks(text, self._cutter) if self._cutter else None
+        values = measure(text, rule=RULES[self.params.words], marks=known)
         return {name: _column(values[:, i], kind) for i, (name, kind) in enumerate(self.writes.items())}
 
 

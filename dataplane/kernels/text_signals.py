@@ -1,130 +1,137 @@
-"""Every signal of the Gopher rules in one call: words, symbols, lines, repetitions, over UTF-8 bytes.
+"""Every signal of the published rules in one call: characters, words, lines, sentences, repetitions, over UTF-8 bytes.
 
-Definitions follow Rae et al. 2021 (arXiv:2112.11446), A1.1 and table A1, in the reading of datatrove 0.10.1; where this
-module differs it says so. Shares over nothing (no words, no lines, no characters) are 0.
+Definitions follow Rae et al. 2021 (arXiv:2112.11446), A1.1 and table A1, Raffel et al. 2020 (arXiv:1910.10683), 2.2, Penedo et al. 2024
+(arXiv:2406.17557), 3.6, Penedo et al. 2023 (arXiv:2306.01116), G.2, and the signals of RedPajama-V2 (arXiv:2411.12372), in the reading
+of datatrove 0.10.1; docs/parity.md says where they differ. Shares over nothing (no words, no lines, no characters) are 0.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numba as nb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dataplane.kernels.lines import scan_lines
-from dataplane.kernels.repetition import scan_duplicates, scan_grams
-from dataplane.kernels.unicode import (
-    ALPHA,
-    BOUNDS,
-    CJK,
-    DIGIT,
-    OCTETS,
-    SOLID,
-    SPACE,
-    WORD,
-    classes,
-    decode,
-    text_buffers,
-)
+from dataplane.kernels import lines as at_line
+from dataplane.kernels import words as at_word
+from dataplane.kernels.lines import enough_words, judge_as_c4, judge_as_fineweb, judge_as_gopher, line_break, without_citations
+from dataplane.kernels.pointers import I64P, pointer
+from dataplane.kernels.repetition import capacity, scan_duplicates, scan_grams
+from dataplane.kernels.tokens import MAX_RUN_CHARS
+from dataplane.kernels.unicode import BOUNDS, OCTETS, U8, classes, decode, strip, text_buffers
+from dataplane.kernels.word_tables import CUTS, KEYS, KINDS, hash_of, word_tables
+from dataplane.kernels.words import EXACT, REFERENCE, count_char, scan_words
 
 F64 = npt.NDArray[np.float64]
 
 # Order of the columns that `measure` fills.
 SIGNALS = (
-    "n_chars", "n_words", "n_lines", "mean_word_length", "hash_ratio", "ellipsis_ratio", "alphabetic_word_share",
-    "stop_words", "stop_characters", "cjk_share", "digit_share", "n_tokens",
-    "n_newlines", "bullet_line_share", "ellipsis_line_share", "terminal_line_share", "short_line_share",
+    "n_chars", "n_words", "n_tokens", "n_lines", "n_newlines", "mean_word_length", "hash_ratio", "ellipsis_ratio", "alphabetic_word_share",
+    "capital_word_share", "stop_words", "stop_word_share", "stop_characters", "cjk_share", "digit_share", "capital_share",
+    "curly_bracket_share",
+    "bullet_line_share", "ellipsis_line_share", "terminal_line_share", "short_line_share", "capital_line_share", "numeric_line_share",
+    "one_word_line_share", "long_lines", "javascript_lines", "policy_lines",
     "n_sentences", "lorem_ipsum_lines", "curly_bracket_lines",
+    "n_terminal_sentences", "lorem_ipsum_terminal_lines", "curly_bracket_terminal_lines",
     "duplicate_line_share", "duplicate_line_char_share", "duplicate_paragraph_share", "duplicate_paragraph_char_share",
     "duplicate_filled_line_char_share",
-    "top_2_gram_share", "top_3_gram_share", "top_4_gram_share",
+    "distinct_word_share", "word_entropy", "top_2_gram_share", "top_3_gram_share", "top_4_gram_share",
     "duplicate_5_gram_share", "duplicate_6_gram_share", "duplicate_7_gram_share",
     "duplicate_8_gram_share", "duplicate_9_gram_share", "duplicate_10_gram_share",
 )  # fmt: skip
 COUNTS = frozenset({
-    "n_chars", "n_words", "n_lines", "stop_words", "stop_characters", "n_tokens",
-    "n_newlines", "n_sentences", "lorem_ipsum_lines", "curly_bracket_lines",
+    "n_chars", "n_words", "n_tokens", "n_lines", "n_newlines", "stop_words", "stop_characters", "long_lines", "javascript_lines",
+    "policy_lines", "n_sentences", "lorem_ipsum_lines", "curly_bracket_lines", "n_terminal_sentences", "lorem_ipsum_terminal_lines",
+    "curly_bracket_terminal_lines",
 })  # fmt: skip
 
 # Source: Rae et al. 2021, A1.1.
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
-# Function characters, either script: found in nearly every passage of modern or vernacular Chinese prose, and rare in
-# lists of names, menus and keyword spam. Source: heads of the frequency lists of modern Chinese (Jun Da, 2004).
-STOP_CHARACTERS = ("的", "是", "不", "了", "在", "有", "和", "这")
-STOP_CHARACTER_VARIANTS = {"這": "这"}
+MAX_STOP_WORDS = 62  # of one language: they are counted as bits
 
 # n-gram signals of a longer document are those of this many first words, which bounds memory at about 100 MB.
 MAX_NGRAM_WORDS = 1 << 21
 
-_LINES = SIGNALS.index("n_newlines")
+_COUNTS = 32  # room for the counts of any part
+_LINES = SIGNALS.index("bullet_line_share")
 _DUPLICATES = SIGNALS.index("duplicate_line_share")
-_GRAMS = SIGNALS.index("top_2_gram_share")
-_LINE_COUNT = SIGNALS.index("n_lines")
+_GRAMS = SIGNALS.index("distinct_word_share")
 
-_PRIME = np.uint64(0x9E3779B185EBCA87)
-_MIX = np.uint64(0xC2B2AE3D27D4EB4F)
-_SHIFT = np.uint64(32)
-
-_STOP_WORD_CHARS = max(map(len, STOP_WORDS))
-
-_U64S, _I32S = nb.uint64[::1], nb.int32[::1]
+_U64S, _I64S, _I32S = nb.uint64[::1], nb.int64[::1], nb.int32[::1]
 
 
-_KEY_START = 1  # keeps a word apart from one with NULs before it
+class StopWords:
+    """Lists of stop words as the kernel looks them up.
+
+    Args:
+        lists: Stop words by language, at most `MAX_STOP_WORDS` each.
+
+    Attributes:
+        hashes: uint64, those of one list after another, each sorted
+        within: Language -> where its list begins and ends, and the characters of its longest word.
+    """
+
+    def __init__(self, lists: dict[str, Sequence[str]]) -> None:
+        hashes: list[int] = []
+        self.within: dict[str, tuple[int, int, int]] = {}
+        for lang, words in lists.items():
+            known = sorted({hash_of(word) for word in words})
+            self.within[lang] = (len(hashes), len(hashes) + len(known), max(map(len, words), default=0))
+            hashes += known
+        self.hashes = np.array(hashes, np.uint64)
+
+    def of(self, langs: Sequence[str | None]) -> npt.NDArray[np.int64]:
+        """int64 [n, 3] for documents of these languages, an empty list for a language without one."""
+        return np.array([self.within.get(lang or "", (0, 0, 0)) for lang in langs], np.int64).reshape(-1, 3)
 
 
-def _pack_word(word: str) -> int:
-    return int.from_bytes(bytes([_KEY_START]) + word.encode(), "big")
+ENGLISH = StopWords({"en": STOP_WORDS})
 
 
-_STOP_KEYS = np.array([_pack_word(word) for word in STOP_WORDS], np.int64)
-_STOP_CODES = np.array([ord(char) for char in STOP_CHARACTERS] + [ord(char) for char in STOP_CHARACTER_VARIANTS], np.int64)
-_STOP_CODE_BITS = np.array(
-    [*range(len(STOP_CHARACTERS)), *(STOP_CHARACTERS.index(plain) for plain in STOP_CHARACTER_VARIANTS.values())], np.int64
-)
-
-
-def measure(text: pa.Array, *, paper: bool = False) -> F64:
+def measure(
+    text: pa.Array,
+    *,
+    rule: int = REFERENCE,
+    marks: U8 | None = None,
+    stops: StopWords = ENGLISH,
+    langs: Sequence[str | None] | None = None,
+) -> F64:
     """The signals of each document.
 
     Args:
         text: large_string or string [n]; null reads as empty.
-        paper: Words are runs of what is not white space, as Gopher was published; else runs of word characters and runs
-            of punctuation. A CJK character is a word either way.
+        rule: PAPER: words are runs of what is not white space, as Gopher was published. REFERENCE: what `tokens` cuts them into. A CJK
+            character is a word either way. EXACT: what `marks` says, and every definition is datatrove's.
+        marks: uint8, 1 where a word begins, for each byte of the array's buffer; if the rule is not EXACT, of CJK words alone.
+        stops: Stop words by language.
+        langs: Language of each document; left out, English.
 
     Returns:
         float64 [n, len(SIGNALS)], columns in the order of SIGNALS
     """
     data, offsets = text_buffers(text)
-    out = np.zeros((len(offsets) - 1, len(SIGNALS)), np.float64)
-    if len(out):
+    n = len(offsets) - 1
+    out = np.zeros((n, len(SIGNALS)), np.float64)
+    if n:
+        within = stops.of(langs if langs is not None else ["en"] * n)
         longest = int(np.diff(offsets).max())
-        _measure(data, offsets, classes(), paper, min(longest, MAX_NGRAM_WORDS), out)
+        marked = marks if marks is not None else np.zeros(0, np.uint8)
+        room = min(longest, MAX_NGRAM_WORDS)
+        words = np.empty(room, np.uint64), np.zeros(room + 1, np.int32), np.zeros(room + 1, np.int32)
+        size = capacity(room)
+        grams = (
+            np.empty(room, np.uint64),
+            np.empty(room, np.int32),
+            np.empty(room, np.int32),
+            np.empty(size, np.uint64),
+            np.empty(size, np.int32),
+        )
+        run = np.empty(MAX_RUN_CHARS, np.int32), np.empty(MAX_RUN_CHARS + 1, np.uint8), np.empty(longest, np.uint8)
+        counts = np.zeros((4, _COUNTS), np.int64)
+        _measure(data, offsets, classes(), *word_tables(), marked, rule, stops.hashes, within, *words, *grams, *run, *counts, out)
     return out
-
-
-@nb.njit(nb.boolean(nb.int64, nb.int64, nb.int64, nb.boolean), cache=True, nogil=True)
-def _joins(bits, before, length, paper):  # type: ignore[no-untyped-def]
-    """Whether a character goes on with the word of which `before` is the last one."""
-    if length == 0 or (bits | before) & CJK:
-        return False
-    return paper or (bits & WORD) == (before & WORD)
-
-
-@nb.njit(nb.int64(nb.int64), cache=True, nogil=True)
-def _stop_word_bit(key):  # type: ignore[no-untyped-def]
-    for i in range(len(_STOP_KEYS)):
-        if _STOP_KEYS[i] == key:
-            return 1 << i
-    return 0
-
-
-@nb.njit(nb.int64(nb.int64), cache=True, nogil=True)
-def _stop_character_bit(code):  # type: ignore[no-untyped-def]
-    for i in range(len(_STOP_CODES)):
-        if _STOP_CODES[i] == code:
-            return 1 << _STOP_CODE_BITS[i]
-    return 0
 
 
 @nb.njit(nb.int64(nb.int64), cache=True, nogil=True)
@@ -136,108 +143,136 @@ def _ones(bits):  # type: ignore[no-untyped-def]
     return total
 
 
-@nb.njit(nb.void(nb.int64, nb.int64, nb.int64[::1]), cache=True, nogil=True)
-def _count_char(code, bits, counts):  # type: ignore[no-untyped-def]
-    """Counts one character: all, letters, CJK, digits, hash signs, ellipses; then the runs of "." and "…" that end here."""
-    counts[0] += 1
-    if bits & ALPHA:
-        counts[1] += 1
-        counts[2] += (bits & CJK) != 0
-        counts[6] = counts[7] = 0
-        return
-    counts[3] += (bits & DIGIT) != 0
-    counts[4] += code == 0x23
-    counts[6] = counts[6] + 1 if code == 0x2E else 0
-    counts[7] = counts[7] + 1 if code == 0x2026 else 0
-    # Three dots are an ellipsis; so are "…" and the "……" of Chinese.
-    counts[5] += (counts[6] > 0 and counts[6] % 3 == 0) + (counts[7] & 1)
+@nb.njit(nb.void(I64P, I64P, I64P, nb.float64[::1]), cache=True, nogil=True)
+def _fill_words(of_chars, of_words, of_lines, row):  # type: ignore[no-untyped-def]
+    """The columns over characters and words."""
+    words, solid = max(of_words[at_word.ALL_WORDS], 1), max(of_words[at_word.SOLID_WORDS], 1)
+    total, letters = max(of_chars[at_word.ALL_CHARS], 1), max(of_chars[at_word.LETTERS], 1)
+    row[0], row[1], row[2] = of_chars[at_word.ALL_CHARS], of_words[at_word.SOLID_WORDS], of_words[at_word.ALL_WORDS]
+    row[3], row[4] = of_lines[at_line.LINES], of_lines[at_line.NEWLINES]
+    row[5] = of_words[at_word.SOLID_CHARS] / solid
+    row[6] = of_chars[at_word.HASHES] / words
+    row[7] = of_chars[at_word.ELLIPSES] / words
+    row[8] = of_words[at_word.ALPHABETIC_WORDS] / words
+    row[9] = of_words[at_word.CAPITAL_WORDS] / words
+    row[10] = _ones(of_words[at_word.STOP_BITS])
+    row[11] = of_words[at_word.STOP_WORDS_MET] / words
+    row[12] = _ones(of_words[at_word.STOP_CHARACTER_BITS])
+    row[13] = of_chars[at_word.CJK_LETTERS] / letters
+    row[14] = of_chars[at_word.DIGITS] / total
+    row[15] = of_chars[at_word.CAPITALS] / letters
+    row[16] = of_chars[at_word.BRACKETS] / total
 
 
-@nb.njit(nb.void(nb.int64, nb.int64, nb.int64, nb.int64[::1]), cache=True, nogil=True)
-def _count_word(bits, length, key, counts):  # type: ignore[no-untyped-def]
-    """Counts one word: all, those with a letter or number and their characters, those with a letter, the stop words met."""
-    counts[0] += 1
-    counts[3] += (bits & ALPHA) != 0
-    if bits & SOLID:
-        counts[1] += 1
-        counts[2] += length
-    if length <= _STOP_WORD_CHARS:
-        counts[4] |= _stop_word_bit(key)
+@nb.njit(nb.void(I64P, nb.float64[::1]), cache=True, nogil=True)
+def _fill_lines(counts, row):  # type: ignore[no-untyped-def]
+    """The columns over lines."""
+    every, filled = max(counts[at_line.LINES], 1), max(counts[at_line.FILLED], 1)
+    row[0], row[1] = counts[at_line.BULLETS] / every, counts[at_line.ELLIPSIS_LINES] / every
+    row[2], row[3] = counts[at_line.ENDED] / filled, counts[at_line.SHORT] / filled
+    row[4], row[5], row[6] = (
+        counts[at_line.CAPITAL_LINES] / every,
+        counts[at_line.NUMERIC_LINES] / every,
+        counts[at_line.ONE_WORD_LINES] / every,
+    )
+    row[7], row[8], row[9] = counts[at_line.LONG_LINES], counts[at_line.SCRIPT_LINES], counts[at_line.POLICY_LINES]
+    row[10], row[11], row[12] = counts[at_line.SENTENCES], counts[at_line.LOREM_LINES], counts[at_line.BRACKET_LINES]
+    row[13] = counts[at_line.TERMINAL_SENTENCES]
+    row[14], row[15] = counts[at_line.TERMINAL_LOREM_LINES], counts[at_line.TERMINAL_BRACKET_LINES]
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64[::1], nb.float64[::1]), cache=True, nogil=True)
-def _fill_words(of_chars, of_words, row):  # type: ignore[no-untyped-def]
-    """The first columns of a row, but for the number of lines."""
-    words, solid, total, letters = max(of_words[0], 1), max(of_words[1], 1), max(of_chars[0], 1), max(of_chars[1], 1)
-    row[0], row[1] = of_chars[0], of_words[1]
-    row[3] = of_words[2] / solid
-    row[4] = of_chars[4] / words
-    row[5] = of_chars[5] / words
-    row[6] = of_words[3] / words
-    row[7], row[8] = _ones(of_words[4]), _ones(of_words[5])
-    row[9] = of_chars[2] / letters
-    row[10] = of_chars[3] / total
-    row[11] = of_words[0]
+@nb.njit(nb.void(nb.int64, nb.int64, nb.int64, nb.int64, I64P), cache=True, nogil=True)
+def _judge_as_refinedweb(letters, capitals, digits, words, counts):  # type: ignore[no-untyped-def]
+    """Counts a line mainly in capitals, one of numbers alone, and one of a single word."""
+    counts[at_line.CAPITAL_LINES] += 2 * capitals > letters
+    counts[at_line.NUMERIC_LINES] += digits > 0 and letters == 0
+    counts[at_line.ONE_WORD_LINES] += words == 1
 
 
 @nb.njit(
-    nb.types.UniTuple(nb.int64, 2)(OCTETS, nb.int64, nb.int64, OCTETS, nb.boolean, _U64S, _I32S, _I32S, nb.float64[::1]),
+    nb.void(
+        OCTETS, BOUNDS, OCTETS, KINDS, KEYS, CUTS, KEYS, OCTETS, OCTETS, nb.int64, _U64S, nb.int64[:, ::1],
+        _U64S, _I32S, _I32S, _U64S, _I32S, _I32S, _U64S, _I32S, _I32S, nb.uint8[::1], nb.uint8[::1],
+        _I64S, _I64S, _I64S, _I64S, nb.float64[:, ::1],
+    ),
     cache=True,
     nogil=True,
-)
-def _scan_words(data, start, stop, table, paper, hashes, chars, joined, row):  # type: ignore[no-untyped-def]
-    """Fills the word signals, and the hash of each word with the lengths before it (see `repetition.scan_grams`).
-
-    Returns how many words were kept, and the text's characters up to there.
-    """
-    of_chars, of_words = np.zeros(8, np.int64), np.zeros(6, np.int64)
-    kept, cut = 0, -1
-    length = before = bits_any = last_cjk = 0
-    key, h = nb.int64(0), _PRIME
-    chars[0] = joined[0] = 0
-    at = start
-    while at <= stop:
-        code, bits, after = nb.int64(0x20), nb.int64(SPACE), stop + 1  # the end ends the last word
-        if at < stop:
-            code, after = decode(data, at, stop)
-            bits = nb.int64(table[code])
-            _count_char(code, bits, of_chars)
-        if length and (bits & SPACE or not _joins(bits, before, length, paper)):
-            _count_word(bits_any, length, key, of_words)
-            if kept < len(hashes):
-                is_cjk = 1 if bits_any & CJK else 0
-                hashes[kept] = (h ^ (h >> _SHIFT)) * _MIX
-                chars[kept + 1] = chars[kept] + length
-                joined[kept + 1] = joined[kept] + length + (0 if kept == 0 or is_cjk or last_cjk else 1)
-                kept, last_cjk = kept + 1, is_cjk
-            elif cut < 0:
-                cut = of_chars[0] - length - (1 if at < stop else 0)
-            length = 0
-        if not bits & SPACE:
-            if length == 0:
-                h, key, bits_any = _PRIME, nb.int64(_KEY_START), 0
-                of_words[5] |= _stop_character_bit(code) if bits & CJK else 0
-            length += 1
-            bits_any |= bits
-            h = (h ^ nb.uint64(code)) * _PRIME
-            h ^= h >> _SHIFT
-            if length <= _STOP_WORD_CHARS:
-                key = (key << 8) | (code + 32 if 65 <= code <= 90 else min(code, 255))
-        before = bits
-        at = after
-    _fill_words(of_chars, of_words, row)
-    return kept, (of_chars[0] if cut < 0 else cut)
-
-
-@nb.njit(nb.void(OCTETS, BOUNDS, OCTETS, nb.boolean, nb.int64, nb.float64[:, ::1]), cache=True, nogil=True)
-def _measure(data, offsets, table, paper, max_words, out):  # type: ignore[no-untyped-def]
-    hashes = np.empty(max_words, np.uint64)
-    chars = np.empty(max_words + 1, np.int32)
-    joined = np.empty(max_words + 1, np.int32)
+)  # fmt: skip
+def _measure(  # type: ignore[no-untyped-def]
+    data_, offsets, table_, kinds_, keys_, cuts_, units_, shapes_, marks_, rule, stops_, within,
+    hashes_, chars_, joined_, grams_, places_, slots_, table_keys_, table_counts_, codes_, ends_, plain_,
+    of_chars_, of_words_, of_lines_, spare_, out,
+):  # fmt: skip
+    data, table, kinds, keys, cuts, units = (
+        pointer(data_),
+        pointer(table_),
+        pointer(kinds_),
+        pointer(keys_),
+        pointer(cuts_),
+        pointer(units_),
+    )
+    shapes, marks, stops, hashes, chars, joined = (
+        pointer(shapes_), pointer(marks_), pointer(stops_), pointer(hashes_), pointer(chars_), pointer(joined_),
+    )  # fmt: skip
+    grams, places, slots = pointer(grams_), pointer(places_), pointer(slots_)
+    table_keys, table_counts = pointer(table_keys_), pointer(table_counts_)
+    codes, ends, plain = pointer(codes_), pointer(ends_), pointer(plain_)
+    of_chars, of_words, of_lines, spare = pointer(of_chars_), pointer(of_words_), pointer(of_lines_), pointer(spare_)
+    marked, room, literal = len(marks_) > 0, len(hashes_), rule == EXACT
     for i in range(len(offsets) - 1):
-        start, stop = offsets[i], offsets[i + 1]
-        n, total = _scan_words(data, start, stop, table, paper, hashes, chars, joined, out[i])
-        out[i, _LINE_COUNT] = scan_lines(data, start, stop, table, out[i, _LINES:])
-        scan_duplicates(data, start, stop, table, out[i, _DUPLICATES:])
-        if n >= 2:
-            scan_grams(n, total, hashes, chars, joined, out[i, _GRAMS:])
+        of_chars_[:] = of_words_[:] = of_lines_[:] = 0
+        of_words[at_word.CUT] = -1
+        low, high, most = within[i, 0], within[i, 1], within[i, 2]
+        at = line = between = offsets[i]
+        stop = offsets[i + 1]
+        while line < stop:
+            size = 0
+            while at < stop:
+                b = data[at]
+                if b <= 0x1E or b == 0xC2 or b == 0xE2:  # no other byte begins a line break
+                    size = line_break(data, at, stop)
+                    if size:
+                        break
+                at += 1
+            letters, capitals, digits = of_chars[at_word.LETTERS], of_chars[at_word.CAPITALS], of_chars[at_word.DIGITS]
+            words = of_words[at_word.SOLID_WORDS]
+            sentences = scan_words(
+                data, line, at, table, kinds, keys, cuts, units, shapes, marked, marks, rule, stops, low, high, most, codes, ends, of_chars,
+                of_words, room, hashes, chars, joined,
+            )  # fmt: skip
+            _judge_as_refinedweb(
+                of_chars[at_word.LETTERS] - letters, of_chars[at_word.CAPITALS] - capitals, of_chars[at_word.DIGITS] - digits,
+                of_words[at_word.SOLID_WORDS] - words, of_lines,
+            )  # fmt: skip
+            start, end = strip(data, line, at, table)
+            if start < end:
+                judge_as_gopher(data, start, end, literal, of_lines)
+                if enough_words(data, start, end, table, literal) and judge_as_c4(
+                    data, start, end, table, kinds, sentences, literal, of_lines
+                ):
+                    length = without_citations(data, start, end, plain)
+                    sentences = scan_words(
+                        plain, 0, length, table, kinds, keys, cuts, units, shapes, False, marks, REFERENCE, stops, low, high, most, codes,
+                        ends, spare, spare, 0, hashes, chars, joined,
+                    )  # fmt: skip
+                    judge_as_c4(plain, 0, length, table, kinds, sentences, literal, of_lines)
+            broken = at
+            at += size
+            while broken < at:
+                code, broken = decode(data, broken, at)
+                count_char(code, nb.int64(table[code]), nb.int64(kinds[code]), literal, of_chars)
+            of_lines[at_line.LINES] += 1
+            if size and data[at - 1] == 0x0A:
+                of_lines[at_line.NEWLINES] += 1
+                judge_as_fineweb(data, between, at - 1, table, kinds, literal, of_lines)
+                between = at
+            line = at
+        judge_as_fineweb(data, between, stop, table, kinds, literal, of_lines)
+        _fill_words(of_chars, of_words, of_lines, out[i])
+        _fill_lines(of_lines, out[i, _LINES:])
+        total = of_chars[at_word.ALL_CHARS]
+        scan_duplicates(data_, offsets[i], stop, total, of_lines[at_line.NEWLINES], table, table_keys, out[i, _DUPLICATES:])
+        kept, cut = of_words[at_word.KEPT], of_words[at_word.CUT]
+        if kept:
+            total = total if cut < 0 else cut
+            scan_grams(kept, total, hashes, chars, joined, literal, grams, places, slots, table_keys, table_counts, out[i, _GRAMS:])

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dataplane.kernels.hashing import xxh64
+from dataplane.kernels.pointers import U8P
 
 U8 = npt.NDArray[np.uint8]
 I64 = npt.NDArray[np.int64]
@@ -154,7 +155,11 @@ def text_buffers(array: pa.Array) -> tuple[U8, I64]:
     return octets, np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8)
 
 
-@nb.njit(nb.types.UniTuple(nb.int64, 2)(OCTETS, nb.int64, nb.int64), cache=True, nogil=True)
+@nb.njit(
+    [nb.types.UniTuple(nb.int64, 2)(OCTETS, nb.int64, nb.int64), nb.types.UniTuple(nb.int64, 2)(U8P, nb.int64, nb.int64)],
+    cache=True,
+    nogil=True,
+)
 def decode(data, at, stop):  # type: ignore[no-untyped-def]
     """The code point at `at` and where the next one starts; a damaged or cut sequence reads as U+FFFD, one byte long."""
     lead = nb.int64(data[at])
@@ -176,7 +181,7 @@ def decode(data, at, stop):  # type: ignore[no-untyped-def]
     return code, at + size
 
 
-@nb.njit(nb.int64(OCTETS, nb.int64, nb.int64), cache=True, nogil=True)
+@nb.njit([nb.int64(OCTETS, nb.int64, nb.int64), nb.int64(U8P, nb.int64, nb.int64)], cache=True, nogil=True)
 def previous(data, at, start):  # type: ignore[no-untyped-def]
     """Where the character before `at` starts, not before `start`."""
     at -= 1
@@ -186,7 +191,11 @@ def previous(data, at, start):  # type: ignore[no-untyped-def]
     return at
 
 
-@nb.njit(nb.types.UniTuple(nb.int64, 2)(OCTETS, nb.int64, nb.int64, OCTETS), cache=True, nogil=True)
+@nb.njit(
+    [nb.types.UniTuple(nb.int64, 2)(OCTETS, nb.int64, nb.int64, OCTETS), nb.types.UniTuple(nb.int64, 2)(U8P, nb.int64, nb.int64, U8P)],
+    cache=True,
+    nogil=True,
+)
 def strip(data, start, stop, table):  # type: ignore[no-untyped-def]
     """Bounds of ``data[start:stop]`` without the white space around it."""
     while start < stop:
@@ -202,7 +211,7 @@ def strip(data, start, stop, table):  # type: ignore[no-untyped-def]
     return start, stop
 
 
-@nb.njit(nb.int64(OCTETS, nb.int64, nb.int64), cache=True, nogil=True)
+@nb.njit([nb.int64(OCTETS, nb.int64, nb.int64), nb.int64(U8P, nb.int64, nb.int64)], cache=True, nogil=True)
 def count_chars(data, start, stop):  # type: ignore[no-untyped-def]
     """Code points in ``data[start:stop]``."""
     total = 0
@@ -314,7 +323,7 @@ def letter_hashes(text: pa.Array) -> npt.NDArray[np.uint64]:
     return out
 
 
-@nb.njit(nb.void(OCTETS, BOUNDS, FOLDS, OCTETS, nb.int64, nb.uint64[:, ::1]), cache=True, nogil=True)
+@nb.njit(cache=True, nogil=True)  # compiled when it is called: most kernels do without it
 def _hash_letters(data, offsets, folds, table, room, out):  # type: ignore[no-untyped-def]
     letters, starts = np.empty(room, np.int32), np.empty(room, np.bool_)
     octets = letters.view(np.uint8)

@@ -1,10 +1,12 @@
 """The annotator's contract: columns, types, params and what they change."""
 
+import sys
+
 import pyarrow as pa
 import pytest
 
 from dataplane.annotators.text_signals import TextSignals
-from dataplane.errors import ParamsError
+from dataplane.errors import EnvironmentFault, ParamsError
 from dataplane.registry import operator_class
 
 TEXTS = ["well-known, isn't it?", "的", ""]
@@ -24,11 +26,41 @@ def test_columns_and_types_are_those_it_declares() -> None:
 
 
 def test_the_word_rule_changes_the_words() -> None:
-    assert annotate()["n_words"].to_pylist() == [5, 1, 0]  # well known isn t it
+    assert annotate()["n_words"].to_pylist() == [5, 1, 0]  # well known is n't it
     assert annotate(words="paper")["n_words"].to_pylist() == [3, 1, 0]
     assert TextSignals({"words": "paper"}).op_id != TextSignals({}).op_id
 
 
 def test_an_unknown_word_rule_is_refused() -> None:
-    with pytest.raises(ParamsError, match="'reference' or 'paper'"):
+    with pytest.raises(ParamsError, match="'reference', 'paper' or 'exact'"):
         TextSignals({"words": "spaces"})
+
+
+def annotate_text(text: str, **params: str) -> dict[str, object]:
+    operator = TextSignals(params)
+    operator.open()
+    return {name: column[0].as_py() for name, column in operator.annotate(pa.record_batch({"text": pa.array([text])})).items()}
+
+
+def test_chinese_words_are_characters_or_those_of_a_dictionary() -> None:
+    text = "我来到北京清华大学，使用 Python。"
+    assert annotate_text(text)["n_tokens"] == 14
+    assert annotate_text(text, cjk="segment")["n_tokens"] == 8  # 我 来到 北京 清华大学 ， 使用 Python 。
+    assert annotate_text(text, cjk="segment", words="paper")["n_tokens"] == 7  # the full stop belongs to the word
+
+
+def test_exact_words_are_those_of_the_tokenizer_of_the_language() -> None:
+    text = "L'élève n'a pas fini."
+    assert annotate_text(text, words="exact")["n_tokens"] == 5
+    assert annotate_text(text, words="exact", tokenizer_language="fr")["n_tokens"] == 7
+
+
+def test_a_language_without_a_tokenizer_is_told() -> None:
+    with pytest.raises(EnvironmentFault, match="words of 'qq' cannot be told"):
+        annotate_text("a", words="exact", tokenizer_language="qq")
+
+
+def test_a_missing_dictionary_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rjieba", None)
+    with pytest.raises(EnvironmentFault, match=r"rjieba is not installed\n  fix: pip install 'terraplane\[segmentation\]'"):
+        annotate_text("的", cjk="segment")
