@@ -39,7 +39,10 @@ def language_of(name: str) -> str | None:
 
 
 class Code(Source):
-    """Reads source files; binary files and files of no known language are faults that say so."""
+    """Reads source files; binary files and files of no known language are faults that say so.
+
+    Source: endings of file names as the languages' own documentation gives them.
+    """
 
     name = "code"
     suffixes = tuple(LANGUAGES)
