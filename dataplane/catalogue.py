@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from dataplane.operator import Annotator, Filter, Operator, Transform
 from dataplane.params import Params
 from dataplane.registry import entries, operator_class, source_class
-from dataplane.ruleset import RuleSet, load_rule_set
+from dataplane.ruleset import RuleParam, RuleSet, load_rule_set
 from dataplane.source import Source
 
 _SOURCE = re.compile(r"(?:^|\s)Sources?(?: of the [\w ]+)?: (.+?)(?:\n\s*\n|$)", re.DOTALL)
@@ -148,7 +148,7 @@ def of_rule_set(rules: RuleSet) -> Entry:
     """What a rule set's file says, with its default thresholds filled in."""
     spec, resolved = rules.spec, rules.resolve()
     params = tuple(
-        Param(name, p.default, p.unit or _unit(name, p.description, p), _range(p.ge, p.le), p.description, _is_number(p.default))
+        Param(name, p.default, _rule_unit(name, p), _range(p.ge, p.le), p.description, _is_number(p.default))
         for name, p in spec.params.items()
     )
     decisions = tuple(Decision(rule.reason, rule.predicate, rule.when, rule.source) for rule in resolved.rules.values())
@@ -201,6 +201,10 @@ def _unit(name: str, description: str, declared: Any) -> str:
         return _BY_NAME[ending]
     found = _UNIT.search(description)
     return found[1].lower() if found else ""
+
+
+def _rule_unit(name: str, param: RuleParam) -> str:
+    return param.unit or (_unit(name, param.description, param) if _is_number(param.default) else "")
 
 
 def _range(least: float | None, most: float | None) -> str:

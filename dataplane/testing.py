@@ -242,7 +242,7 @@ def _reasons(operator: Operator, examples: list[Example]) -> list[str]:
     """reasons."""
     if not isinstance(operator, Filter):
         return []
-    got = _decide(operator, examples)
+    got = reasons_of(operator, examples)
     faults = [
         f"{short(example.text)} is dropped for {sorted(found) or 'nothing'}, expected {sorted(example.reasons) or 'nothing'}"
         for example, found in zip(examples, got, strict=True)
@@ -252,7 +252,7 @@ def _reasons(operator: Operator, examples: list[Example]) -> list[str]:
     return faults + [f"no example reaches {reason!r}" for reason in unreached]
 
 
-def _decide(operator: Filter, examples: Sequence[Example]) -> list[set[str]]:
+def reasons_of(operator: Filter, examples: Sequence[Example]) -> list[set[str]]:
     """The reasons that drop each example, found as the select stage finds them."""
     batch = batch_of(operator, examples)
     signals = {schema.signal_column(operator.name, name): array for name, array in apply(operator, batch).items()}
