@@ -10,7 +10,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test test-all test-histories lint types plugins streaming bench-setup clean
+# The public data sets that `make quality` measures on.
+DATA ?= ../shared/data
+
+.PHONY: demo test test-all test-histories lint types plugins docs quality streaming bench-setup clean
 
 # torch first: deepspeed is built from source against it. DS_BUILD_OPS=0 compiles no kernels; DeepSpeed makes those it uses.
 $(VENV)/installed: pyproject.toml
@@ -55,8 +58,22 @@ plugins: $(VENV)/installed
 	$(PIP) install --quiet --quiet --no-build-isolation --no-deps ./plugins/terraplane-emoji
 	python -m pytest plugins/terraplane-emoji
 
-# The peers of the present benchmarks (DuckDB, polars) are in the project's own environment.
-bench-setup: $(VENV)/installed
+# docs/operators.md, out of the code, its examples and benchmarks/results.
+docs: $(VENV)/installed
+	python -m benchmarks.operators_page
+
+# Measures every operator and rule anew: quality on the sets of DATA, speed beside the peers. What could not be measured is named at the end.
+quality: $(VENV)/installed
+	dataplane models fetch lid.176
+	status=0; python -m benchmarks.measure --data $(DATA) || status=$$?; python -m benchmarks.operators_page; exit $$status
+
+# Peers that want other versions of what the project stands on, or nothing else does, live in an environment of their own.
+bench-setup: $(VENV)/installed .venv-peers/installed
+
+.venv-peers/installed: benchmarks/peers.txt
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --disable-pip-version-check --quiet --quiet --requirement benchmarks/peers.txt
+	touch $@
 
 # mosaicml-streaming wants transformers < 5 and numpy < 2.2, so the reader that MDS exports are tested with lives alone.
 streaming: .venv-streaming/installed
@@ -67,4 +84,4 @@ streaming: .venv-streaming/installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-streaming lake models metrics plots report journal data/sample
+	rm -rf $(VENV) .venv-streaming .venv-peers lake models metrics plots report journal data/sample

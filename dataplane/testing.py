@@ -10,30 +10,26 @@ It raises `ContractError` with every fault it found.
 
 from __future__ import annotations
 
-import multiprocessing
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dataplane import schema
-from dataplane.contract import check_annotation, check_class, check_rewrite
+from dataplane.contract import check_class
 from dataplane.deciding import Decider, Rule
 from dataplane.errors import ContractError, TerraplaneError
-from dataplane.operator import Annotator, Filter, Operator, Rewrite, Transform
+from dataplane.isolated import Isolated, apply, said, short
+from dataplane.operator import Filter, Operator
 
 MAX_SECONDS_TEXT = 20.0  # for one hostile text, some of which are 1 MB
 MAX_SECONDS_ALL = 60.0  # for all of them in one batch
 MAX_SECONDS_START = 120.0  # for a new process: imports, compilation, models, and the examples
-MAX_SHOWN_CHARS = 60
 MAX_NAMED_CHARS = 20
-STOP_SECONDS = 5.0
 
 # Surrogates are not here: Arrow's text is UTF-8, which cannot hold them.
 HOSTILE = (
@@ -125,11 +121,7 @@ def _run(check: Check, operator: Operator, examples: list[Example]) -> list[str]
         return [f"{title}: {fault}" for fault in check(operator, examples)]
     # An operator under test may raise anything; what it raised is the finding.
     except Exception as error:  # noqa: BLE001
-        return [f"{title}: {_said(error)}"]
-
-
-def _said(error: Exception) -> str:
-    return error.message if isinstance(error, TerraplaneError) else f"{type(error).__name__}: {error}"
+        return [f"{title}: {said(error)}"]
 
 
 def batch_of(operator: Operator, examples: Sequence[Example]) -> pa.RecordBatch:
@@ -141,30 +133,6 @@ def batch_of(operator: Operator, examples: Sequence[Example]) -> pa.RecordBatch:
         for name, kind in operator.reads.items()
     }
     return pa.record_batch(columns)
-
-
-def apply(operator: Operator, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """What an operator makes of a batch, checked, under flat names: signals, and `text` and `edits.KIND` of a transform."""
-    if isinstance(operator, Annotator):
-        signals = operator.annotate(batch)
-        check_annotation(operator, batch, signals)
-        return dict(signals)
-    if not isinstance(operator, Transform):
-        raise ContractError(f"{operator.name!r} is neither an Annotator nor a Transform")
-    rewrite: Rewrite = operator.transform(batch)
-    check_rewrite(operator, batch, rewrite)
-    _check_counted(batch, rewrite)
-    edits = {f"edits.{kind}": counts.cast(pa.int64()) for kind, counts in rewrite.edits.items()}
-    return {**rewrite.signals, "text": rewrite.text, **edits}
-
-
-def _check_counted(batch: pa.RecordBatch, rewrite: Rewrite) -> None:
-    changed = pc.fill_null(pc.not_equal(batch.column("text"), rewrite.text), False).to_numpy(zero_copy_only=False)
-    counted = np.zeros(len(batch), np.bool_)
-    for counts in rewrite.edits.values():
-        counted |= counts.to_numpy(zero_copy_only=False) > 0
-    for row in np.flatnonzero(changed & ~counted)[:1]:
-        raise ContractError(f"the text {_short(batch.column('text')[int(row)].as_py())} was changed, but no edit was counted")
 
 
 def _shape(operator: Operator, examples: list[Example]) -> list[str]:
@@ -226,15 +194,8 @@ def _differences(expected: Mapping[str, pa.Array], got: Mapping[str, pa.Array]) 
         pairs = zip(array.to_pylist(), got[name].to_pylist(), strict=True)
         wrong = next(((i, a, b) for i, (a, b) in enumerate(pairs) if repr(a) != repr(b)), None)
         if wrong:
-            faults.append(f"{name} of row {wrong[0]} was {_short(wrong[1])}, then {_short(wrong[2])}")
+            faults.append(f"{name} of row {wrong[0]} was {short(wrong[1])}, then {short(wrong[2])}")
     return faults
-
-
-def _short(value: object) -> str:
-    # Cut before it is written out: repr of a text of 1 MB is slow to read.
-    text = repr(value[:MAX_SHOWN_CHARS] if isinstance(value, str) else value)
-    cut = len(text) > MAX_SHOWN_CHARS + 2 or (isinstance(value, str) and len(value) > MAX_SHOWN_CHARS)
-    return f"{text[:MAX_SHOWN_CHARS]}..." if cut else text
 
 
 def _named(text: str) -> str:
@@ -281,9 +242,9 @@ def _reasons(operator: Operator, examples: list[Example]) -> list[str]:
     """reasons."""
     if not isinstance(operator, Filter):
         return []
-    got = _decide(operator, examples)
+    got = reasons_of(operator, examples)
     faults = [
-        f"{_short(example.text)} is dropped for {sorted(found) or 'nothing'}, expected {sorted(example.reasons) or 'nothing'}"
+        f"{short(example.text)} is dropped for {sorted(found) or 'nothing'}, expected {sorted(example.reasons) or 'nothing'}"
         for example, found in zip(examples, got, strict=True)
         if found != set(example.reasons)
     ]
@@ -291,7 +252,7 @@ def _reasons(operator: Operator, examples: list[Example]) -> list[str]:
     return faults + [f"no example reaches {reason!r}" for reason in unreached]
 
 
-def _decide(operator: Filter, examples: Sequence[Example]) -> list[set[str]]:
+def reasons_of(operator: Filter, examples: Sequence[Example]) -> list[set[str]]:
     """The reasons that drop each example, found as the select stage finds them."""
     batch = batch_of(operator, examples)
     signals = {schema.signal_column(operator.name, name): array for name, array in apply(operator, batch).items()}
@@ -313,7 +274,7 @@ def _spawned(operator: Operator, examples: list[Example]) -> list[str]:
     hostile = batch_of(operator, [Example(text, columns=examples[0].columns) for text in HOSTILE])
     singles = [hostile.slice(i, 1) for i in range(len(hostile))]
     try:
-        child = _Child(operator, [batch, *singles, hostile])
+        child = Isolated(operator, [batch, *singles, hostile])
     except (AttributeError, TypeError, pickle.PicklingError) as error:
         return [f"the class or its params cannot be sent there; does it stand at the top level of a module? ({error})"]
     with child:
@@ -323,63 +284,6 @@ def _spawned(operator: Operator, examples: list[Example]) -> list[str]:
         alone = [child.receive(f"the hostile text {_named(text)}", MAX_SECONDS_TEXT) for text in HOSTILE]
         together = child.receive("all hostile texts in one batch", MAX_SECONDS_ALL)
     return faults + [f"hostile texts alone and in one batch: {fault}" for fault in _differences(_joined(alone), together)]
-
-
-class _Child:
-    """An operator at work in a process of its own, where it can hang or die without harm.
-
-    Args:
-        operator: Made anew there from its class and params.
-        batches: What it is applied to, one after the other; the first answer is its op_id.
-    """
-
-    def __init__(self, operator: Operator, batches: Sequence[pa.RecordBatch]) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._answers, sender = context.Pipe(duplex=False)
-        args = (sender, type(operator), operator.params.model_dump(), list(batches))
-        self._process = context.Process(target=_work, args=args, daemon=True)
-        try:
-            self._process.start()
-        finally:
-            sender.close()  # so that the end of the process is the end of the pipe
-
-    def __enter__(self) -> _Child:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.join(STOP_SECONDS)
-        self._answers.close()
-
-    def receive(self, what: str, seconds: float) -> Any:
-        """The next answer.
-
-        Raises:
-            ContractError: It raised, is not there in time, or the process is dead.
-        """
-        if not self._answers.poll(seconds):
-            raise ContractError(f"{what} took more than {seconds:g} s")
-        try:
-            answer, error = self._answers.recv()
-        except EOFError:
-            self._process.join(STOP_SECONDS)
-            raise ContractError(f"{what} ended the process (exit code {self._process.exitcode})") from None
-        if error:
-            raise ContractError(f"{what}: {error}")
-        return answer
-
-
-def _work(answers: Connection, cls: type[Operator], params: Mapping[str, Any], batches: Sequence[pa.RecordBatch]) -> None:
-    """What the process does; an answer is (result, "") or (None, what was raised)."""
-    try:
-        operator = cls(params)
-        operator.open()
-        answers.send((operator.op_id, ""))
-        for batch in batches:
-            answers.send((apply(operator, batch), ""))
-    # As in _run: what it raised is the finding.
-    except Exception as error:  # noqa: BLE001
-        answers.send((None, _said(error)))
 
 
 _CHECKS: tuple[Check, ...] = (_shape, _empty, _untouched, _repeatable, _split, _permuted, _identity, _reasons, _spawned)

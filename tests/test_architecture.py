@@ -15,9 +15,9 @@ ROOT = Path(__file__).parents[1]
 # A module imports only from those above it (and its own package).
 ORDER = [
     "errors", "schema", "params", "settings", "models", "operator", "source", "registry", "kernels", "lake", "snapshot",
-    "tombstones", "dvc", "history", "api", "lockfile", "contract", "ruleset", "deciding", "engine", "sources", "annotators",
+    "tombstones", "dvc", "history", "api", "lockfile", "contract", "isolated", "ruleset", "deciding", "engine", "sources", "annotators",
     "transforms", "rules", "pipeline", "pipeline_change", "corpus", "lineage", "publish", "report", "sample", "stages", "testing",
-    "checks", "template", "stage_graph", "upkeep", "project", "commands", "cli", "__main__",
+    "catalogue", "checks", "template", "stage_graph", "upkeep", "project", "commands", "cli", "__main__",
 ]  # fmt: skip
 TRAINPLANE_MAY_IMPORT = ("errors", "schema", "params", "settings", "snapshot", "lake", "lineage.record")
 # The lake's SQL reads snapshots; snapshots are written through the lake's storage.

@@ -21,6 +21,8 @@ class WebTopics(Filter):
 
     News and law texts speak of gambling and of forged invoices, and clinics of sex: the share separates them from the pages that
     sell it, one hit does not.
+
+    Source: terms compiled by hand for Terraplane; thresholds of our own, measured in docs/classifiers.md.
     """
 
     name, version = "web_topics", "1"

@@ -23,7 +23,10 @@ OTHER_FORMATS = frozenset(
 
 
 class Code(Source):
-    """Reads source files; binary files and files of no known language are faults that say so."""
+    """Reads source files; binary files and files of no known language are faults that say so.
+
+    Source: endings of file names as the languages' own documentation gives them.
+    """
 
     name = "code"
     suffixes = tuple(ending for ending in endings() if ending not in OTHER_FORMATS)

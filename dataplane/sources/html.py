@@ -15,7 +15,10 @@ MAX_PAGE_BYTES = 64 << 20
 
 
 class Html(Source):
-    """Reads HTML files."""
+    """Reads HTML files.
+
+    Source: the WHATWG HTML Standard, https://html.spec.whatwg.org, 4.2.5.4, for a charset that the page declares.
+    """
 
     name = "html"
     suffixes = (".html", ".htm", ".xhtml")

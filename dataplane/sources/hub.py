@@ -26,7 +26,10 @@ FIX = "the raw file has changed since it was ingested: restore it"
 
 
 class Hub(Source):
-    """Reads Arrow files batch by batch; the locator is the row."""
+    """Reads Arrow files batch by batch; the locator is the row.
+
+    Source: the Arrow IPC format, https://arrow.apache.org/docs/format/Columnar.html, streams and files.
+    """
 
     name = "hub"
     suffixes = (".arrow", ".feather")

@@ -19,7 +19,10 @@ TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|"|[{}\[\]]', re.DOTALL)
 
 
 class Json(Jsonl):
-    """Reads the objects of a JSON array or of a sequence; what one object cannot give is a fault."""
+    """Reads the objects of a JSON array or of a sequence; what one object cannot give is a fault.
+
+    Source: RFC 8259; RFC 7464 and NDJSON for sequences.
+    """
 
     name = "json"
     suffixes = (".json",)

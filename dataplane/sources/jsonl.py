@@ -20,7 +20,10 @@ BOM = b"\xef\xbb\xbf"
 
 
 class Jsonl(Source):
-    """Reads JSON lines; a line that is none, or lacks the text, is a fault."""
+    """Reads JSON lines; a line that is none, or lacks the text, is a fault.
+
+    Source: JSON Lines, https://jsonlines.org; RFC 8259.
+    """
 
     name = "jsonl"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".jsonlines")

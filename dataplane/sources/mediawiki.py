@@ -29,7 +29,10 @@ BASE = re.compile(rb"<base>\s{0,9}(https?://[^<\s]{1,500}/)[^</\s]{0,500}</base>
 
 
 class MediaWiki(Source):
-    """Reads dumps as MediaWiki's export writes them."""
+    """Reads dumps as MediaWiki's export writes them.
+
+    Source: the export format, https://www.mediawiki.org/wiki/Help:Export.
+    """
 
     name = "mediawiki"
     suffixes = (".xml",)

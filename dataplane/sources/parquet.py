@@ -20,7 +20,10 @@ BATCH_BYTES = 16 << 20
 
 
 class Parquet(Source):
-    """Reads Parquet files; the locator is the row."""
+    """Reads Parquet files; the locator is the row.
+
+    Source: Apache Parquet, https://parquet.apache.org/docs/file-format/, as PyArrow reads it.
+    """
 
     name = "parquet"
     suffixes = (".parquet", ".pq")

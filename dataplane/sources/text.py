@@ -15,7 +15,10 @@ MIMES = {".md": "text/markdown", ".markdown": "text/markdown", ".rst": "text/x-r
 
 
 class Text(Source):
-    """Reads text files; lines come with their ends, so that the records put together are the file."""
+    """Reads text files; lines come with their ends, so that the records put together are the file.
+
+    Source: media types of RFC 2046, 4.1.3, and RFC 7763 (Markdown).
+    """
 
     name = "text"
     suffixes = (".txt", ".md", ".markdown", ".rst", ".text", ".tex")

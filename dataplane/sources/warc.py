@@ -32,7 +32,10 @@ CHUNK_HEAD = re.compile(rb"[0-9A-Fa-f]{1,8}\r\n")
 
 
 class Warc(Source):
-    """Reads WARC and ARC (with HTML and text responses), WET and WAT files, gzipped by record, in one piece, or plain."""
+    """Reads WARC and ARC (with HTML and text responses), WET and WAT files, gzipped by record, in one piece, or plain.
+
+    Source: WARC 1.1, ISO 28500:2017; ARC File Format Reference, Internet Archive 1996, versions 1 and 2; Common Crawl's WET and WAT.
+    """
 
     name = "warc"
     suffixes = (".warc", ".wet", ".wat", ".warc.wet", ".warc.wat", ".arc")

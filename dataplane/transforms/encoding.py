@@ -9,8 +9,10 @@ Source: ftfy 6.3, https://ftfy.readthedocs.io (heuristic of ftfy.badness).
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +34,8 @@ _PRIVATE_USE = r"[\x{e000}-\x{f8ff}\x{f0000}-\x{ffffd}\x{100000}-\x{10fffd}]"
 _WIDTH = r"[\x{ff10}-\x{ff19}\x{ff21}-\x{ff3a}\x{ff41}-\x{ff5a}\x{ff66}-\x{ff9f}]"
 _WIDTH_RUN = re.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9f]+")
 _NEWLINE = r"\r\n?|[\x{85}\x{2028}\x{2029}]"
+# Normalisation sorts a run of combining marks by insertion, a million of them in an hour; longer runs than this are sorted before.
+_LONG_RUN_MARKS = 1000
 _NON_ASCII = r"[^\x00-\x7f]"
 _REPLACED = {
     "newline": (_NEWLINE, "\n"), "control": (_CONTROL, ""), "zero_width": (_ZERO_WIDTH, ""), "bidi": (_BIDI, ""),
@@ -157,6 +161,22 @@ def _usual_width(text: str) -> tuple[str, int]:
 
 
 def _composed(text: str) -> tuple[str, int]:
-    if unicodedata.is_normalized("NFC", text):
+    # A run that long holds one of the characters that are so far apart.
+    held = len(text) >= _LONG_RUN_MARKS and not _marks().isdisjoint(text[:: _LONG_RUN_MARKS // 2])
+    ordered = re.sub(f"[{''.join(sorted(_marks()))}]{{{_LONG_RUN_MARKS},}}", _in_canonical_order, text) if held else text
+    if ordered == text and unicodedata.is_normalized("NFC", text):
         return text, 0
-    return unicodedata.normalize("NFC", text), 1
+    composed = unicodedata.normalize("NFC", ordered)
+    return composed, int(composed != text)
+
+
+@cache
+def _marks() -> frozenset[str]:
+    """The characters that are combining marks, or decompose into nothing else."""
+    return frozenset(char for char in map(chr, range(sys.maxunicode + 1)) if unicodedata.combining(unicodedata.normalize("NFD", char)[0]))
+
+
+def _in_canonical_order(run: re.Match[str]) -> str:
+    """The same marks, decomposed, by combining class. Source: Unicode Standard, 3.11, D109."""
+    marks = "".join(unicodedata.normalize("NFD", mark) for mark in run[0])
+    return "".join(sorted(marks, key=unicodedata.combining))

@@ -88,8 +88,13 @@ def test_a_registered_class_is_sound(name: str) -> None:
 
 @pytest.fixture
 def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A project whose n-gram model knows the English example, whose classifiers know spam, and that has a block list."""
+    """A project with small models."""
     monkeypatch.chdir(tmp_path)
+    write_models()
+
+
+def write_models() -> None:
+    """Into the current folder: an n-gram model that knows the English example, classifiers that know spam, and a block list."""
     batch = pa.record_batch({"source": ["good"] * 3, "text": pa.array([ENGLISH] * 3, pa.large_string())})
     path = Path("models/ngram_lm/model.npz")
     train([batch], TrainLmParams.parse(None, where="train_lm")).save(path)

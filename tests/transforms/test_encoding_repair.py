@@ -217,3 +217,12 @@ def test_naughty_strings_come_out_as_from_ftfy(shared_data: Path) -> None:
             lines += (stream.read() if stream else b"").decode("utf-8", "replace").split("\n")
     assert len(lines) > 500
     assert repair(*lines, **ONLY_MOJIBAKE)[0] == [by_ftfy(line) for line in lines]
+
+
+def test_runs_of_marks_are_composed_as_unicode_says_and_in_no_square_of_their_length() -> None:
+    run = "\u0323\u0301\u0344\u0f73\u05b0"
+    for text in (f"e{run * 250}a\u0301", f"{'x' * 700}e{run * 150}{'y' * 700}\u0301", "a\u0301" * 1000, "\u0301" * 999 + "\u0323"):
+        assert repair(text)[0] == [unicodedata.normalize("NFC", text)]
+    started = time.process_time()
+    (marked,), _ = repair("e" + "\u0301\u0323" * 100_000)
+    assert (marked[:2], len(marked), time.process_time() - started < 10) == ("\u1eb9\u0323", 200_000, True)

@@ -1,0 +1,116 @@
+"""Runs the rule sets over the texts of dataplane/rules/examples.yaml, and operators over those of the conformance tests.
+
+Nothing is taken from the file as it stands: a text listed under `keep` that a rule drops, or one under `drop` that its rule lets
+through, is a fault.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from dataplane import schema
+from dataplane.deciding import Decider, Rule
+from dataplane.errors import DataError
+from dataplane.operator import Annotator
+from dataplane.registry import operator_class
+from dataplane.ruleset import RuleSet, load_rule_set
+from dataplane.testing import Example, batch_of
+
+DECLARED = "language"  # its signals are those that an example declares: the model is no part of the rules
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One example and what became of it.
+
+    Attributes:
+        text: Its text.
+        kind: Kind of the document.
+        lang: Its language.
+        reason: The rule that it is an example of; empty for one that is kept.
+        values: Reason -> the signals that decided, for every rule that dropped it.
+    """
+
+    text: str
+    kind: str
+    lang: str
+    reason: str
+    values: Mapping[str, str]
+
+
+def read() -> dict[str, Any]:
+    """The content of examples.yaml."""
+    content: dict[str, Any] = yaml.safe_load(files("dataplane.rules").joinpath("examples.yaml").read_text(encoding="utf-8"))
+    return content
+
+
+def rule_examples(name: str) -> list[Shown]:
+    """The examples of a rule set, decided on as the select stage decides.
+
+    Raises:
+        DataError: A rule has no example, or an outcome is not the listed one; every fault is named.
+    """
+    listed = read()
+    rules, own = load_rule_set(name), listed["sets"].get(name, {"keep": [], "drop": {}})
+    wanted = [("", example) for example in own["keep"]] + list(own["drop"].items())
+    texts = [_text(example["text"], listed["texts"]) for _, example in wanted]
+    meta = [(example.get("kind", "web"), example.get("lang", "en")) for _, example in wanted]
+    found = _decide(rules, texts, meta)
+    shown = [Shown(text, *of, reason, values) for text, of, (reason, _), values in zip(texts, meta, wanted, found, strict=True)]
+    if faults := list(_faults(rules, shown)):
+        raise DataError("; ".join(faults), where="dataplane/rules/examples.yaml", fix="correct the example, or the rule")
+    return shown
+
+
+def _faults(rules: RuleSet, shown: Sequence[Shown]) -> Iterator[str]:
+    reasons = {example.reason for example in shown}
+    yield from (f"rule {reason!r} of {rules.name!r} has no example" for reason in rules.spec.rules if reason not in reasons)
+    if "" not in reasons:
+        yield f"rule set {rules.name!r} has no example of what it keeps"
+    for example in shown:
+        if example.reason and example.reason not in example.values:
+            yield f"{example.text[:60]!r} is listed as dropped by {rules.name}.{example.reason}, and is not"
+        if not example.reason and example.values:
+            yield f"{example.text[:60]!r} is listed as kept by {rules.name}, and is dropped for {sorted(example.values)}"
+
+
+def _text(parts: str | Sequence[Any], texts: Mapping[str, str]) -> str:
+    joined = parts if isinstance(parts, str) else "".join(part if isinstance(part, str) else part[0] * part[1] for part in parts)
+    # Double braces are braces, as in the rules.
+    return re.sub(r"\{\{|\}\}|\{(\w+)\}", lambda found: texts[found[1]] if found[1] else found[0][0], joined)
+
+
+def _decide(rules: RuleSet, texts: Sequence[str], meta: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    """For each text the rules that drop it, with the signals that decided."""
+    full = pa.record_batch(
+        {
+            "doc_id": pa.array([f"{i:032x}" for i in range(len(texts))]),
+            "kind": pa.array([kind for kind, _ in meta]),
+            "language__lang": pa.array([lang for _, lang in meta]),
+            **{name: array for operator in rules.reads if operator != DECLARED for name, array in _signals(operator, texts).items()},
+        }
+    )
+    resolved = rules.resolve()
+    decider = Decider(
+        [Rule(rules.name, resolved.op_id, *pair) for pair in resolved.predicates().items()], full.schema, stage="docs", run_id=""
+    )
+    found: list[dict[str, str]] = [{} for _ in texts]
+    for row in decider.decide(full)[1].to_pylist():
+        found[int(row["doc_id"], 16)][row["reason"]] = row["signals"]
+    return found
+
+
+def _signals(name: str, texts: Sequence[str]) -> dict[str, pa.Array]:
+    operator = operator_class(name)({})
+    if not isinstance(operator, Annotator):
+        raise DataError(f"operator {name!r} measures nothing", where="dataplane/rules/examples.yaml", fix="correct `reads` of the rule set")
+    operator.open()
+    batch = batch_of(operator, [Example(text) for text in texts])
+    return {schema.signal_column(name, signal): array for signal, array in operator.annotate(batch).items()}
