@@ -94,7 +94,7 @@ def _trained(read: Callable[[], Labelled], out: Path, settings: Sequence[str], a
     rows_as_table(list(rows[0]), rows)
     for label, row in report["labels"].items():
         for side in ("for", "against"):
-            words = ", ".join(f"{cell(found['feature'])!r} {found['weight']}" for found in row[side])
+            words = ", ".join(f"{cell(found['feature']).plain!r} {found['weight']}" for found in row[side])
             screen.print(f"{side} {label}: {words}", markup=False)
 
 
