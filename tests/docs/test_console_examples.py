@@ -117,3 +117,18 @@ def test_every_pipeline_of_a_page_is_one(name: str) -> None:
         for step in pipeline:
             operator = operator_class(step["use"])(step.get("params"))
             assert operator.params.model_dump(exclude_unset=True, mode="json") == json.loads(json.dumps(step.get("params") or {}))
+
+
+def test_the_stage_that_a_page_shows_runs_a_command_that_it_shows() -> None:
+    text = (DOCS / "classifiers.md").read_text(encoding="utf-8")
+    (stage,) = (
+        found
+        for found in map(yaml.safe_load, re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+        if "train_quality" in found
+    )
+    shown = [command for command, _ in examples(text)]
+    told = stage["train_quality"]
+    assert told["cmd"] in shown
+    assert [f"--out {out}" in told["cmd"] for out in told["outs"]] == [True]
+    assert told["metrics"] == [f"{out}.json" for out in told["outs"]]
+    assert all(f"{folder}/" in told["cmd"] for folder in told["deps"])
