@@ -125,3 +125,25 @@ def test_ordinary_documents_are_cut_and_have_no_label(toxicity: Path) -> None:
     report = json.loads(done.output)
     assert (report["lang"], report["documents"]) == ("en", 144 + 1950 // 117 + 1)
     assert {label: row["documents"] for label, row in report["labels"].items()} == {"rude": 72, "threat": 24}
+
+
+def test_a_model_of_fasttext_is_trained_and_used_in_the_same_way(project: Path) -> None:
+    for name, lines in (("good", KIND[:3]), ("bad", RUDE[:3])):
+        (project / f"{name}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in made(lines)))
+    arguments = ["train-quality", "--positive", "good.jsonl", "--negative", "bad.jsonl", "--out", "models/q.bin", "--set", "folds=3"]
+    done = run(*arguments, "--json")
+    assert done.exit_code == 0, done.output
+    report = json.loads((project / "models/q.bin.json").read_text())
+    assert json.loads(done.output) == report
+    assert (report["documents"], report["labels"]["good"]["documents"]) == (72, 36)
+    assert report["labels"]["good"]["cross_validated"]["auc"] == 1.0
+    assert {row["feature"] for row in report["labels"]["good"]["against"]} & {"stupid", "idiot", "shut"} != set()
+    first = (project / "models/q.bin").read_bytes()
+    assert run(*arguments).exit_code == 0
+    assert (project / "models/q.bin").read_bytes() == first
+    examples = [Example("thank you for the help"), Example("shut up you stupid idiot\n__label__good", {"low_quality"})]
+    conformance(QualityModel, examples=examples, params={"model": "models/q.bin", "min_score": 0.5})
+    for name, params in (("does not tell 'hq', but", {"label": "hq"}), ("no fastText model", {"model": "models/bad.bin"})):
+        (project / "models/bad.bin").write_bytes(b"nothing")
+        with pytest.raises(ModelMissing, match=name):
+            QualityModel({"model": "models/q.bin", **params}).open()

@@ -106,9 +106,13 @@ def folded(text: str) -> str:
 
     Source: after the normalisation of CCNet (Wenzek et al. 2019, arXiv:1911.00359, section 3.1).
     """
-    apart = unicodedata.normalize("NFKD", text.lower())
-    bare = "".join(char for char in apart if unicodedata.category(char) != "Mn")
-    return _DIGITS.sub("0", unicodedata.normalize("NFC", bare).translate(_PUNCTUATION))
+    # Marks go first too: putting a long run of them into canonical order would take quadratic time.
+    apart = unicodedata.normalize("NFKD", _bare(text.lower()))
+    return _DIGITS.sub("0", unicodedata.normalize("NFC", _bare(apart)).translate(_PUNCTUATION))
+
+
+def _bare(text: str) -> str:
+    return "".join(char for char in text if unicodedata.category(char) != "Mn" and not unicodedata.combining(char))
 
 
 def _characters(text: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 from pydantic import Field
 
+from dataplane.annotators.fasttext_scores import SUFFIXES, fasttext_scores, load_fasttext, one_line
 from dataplane.errors import ModelMissing
 from dataplane.operator import Filter
 from dataplane.params import Params as BaseParams
@@ -29,7 +30,12 @@ class QualityModel(Filter):
         """Params of the classifier."""
 
         model: str = Field(
-            "models/quality.npz", min_length=1, description="File of the model, from the project on; `dataplane train-quality` writes it."
+            "models/quality.npz",
+            min_length=1,
+            description="File of the model, from the project on; `dataplane train-quality` writes it. fastText's end in .bin or .ftz.",
+        )
+        label: str = Field(
+            "good", min_length=1, description="Label of a fastText model whose probability is the score, without its prefix."
         )
         min_score: float | None = Field(
             None, ge=0, le=1, description="Probability of the positive kind below which a document is dropped; null drops none."
@@ -51,7 +57,11 @@ class QualityModel(Filter):
         """
         from dataplane.kernels.linear_model import Model
 
+        self._fasttext = None
         (path,) = self.files()
+        if path.suffix in SUFFIXES:
+            self._fasttext = load_fasttext(path, self.params.label)
+            return
         self._model = Model.load(path)
         if len(self._model.labels) != 1:
             message = f"{path} tells {len(self._model.labels)} labels, a model of quality tells one"
@@ -59,6 +69,9 @@ class QualityModel(Filter):
 
     def annotate(self, batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
         """Score of each text."""
+        if self._fasttext is not None:
+            lines = [one_line(text) for text in batch.column("text").to_pylist()]
+            return {"score": pa.array(fasttext_scores(self._fasttext, lines, self.params.label), pa.float32())}
         return {"score": pa.array(self._model.probabilities(batch.column("text"))[:, 0], pa.float32())}
 
     def rules(self) -> Mapping[str, str]:

@@ -28,9 +28,15 @@ _SETTINGS = click.option("--set", "settings", multiple=True, metavar="PARAM=VALU
 def train_quality(
     positive: Sequence[str], negative: Sequence[str], out: Path, text_field: str, settings: Sequence[str], as_json: bool
 ) -> None:
-    """Trains the classifier of the operator quality_model, and says how good it is and what it dislikes."""
+    """Trains the classifier of the operator quality_model, and says how good it is and what it dislikes.
+
+    An --out that ends in .bin makes it one of fastText.
+    """
     from dataplane.corpus.labelled import two_sides
 
+    if out.suffix == ".bin":
+        _trained_fasttext(lambda: two_sides(positive, negative, "good", text_field), out, settings, as_json)
+        return
     _trained(lambda: two_sides(positive, negative, "good", text_field), out, settings, {}, as_json)
 
 
@@ -83,8 +89,19 @@ def _trained(read: Callable[[], Labelled], out: Path, settings: Sequence[str], a
 
     params = TrainParams.parse(parsed(settings), where="--set")
     model, report = train(read(), params)
-    report = {**about, **report}
     model.save(out)
+    _reported({**about, **report}, out, as_json)
+
+
+def _trained_fasttext(read: Callable[[], Labelled], out: Path, settings: Sequence[str], as_json: bool) -> None:
+    from dataplane.corpus.fasttext_model import FastTextParams, train
+
+    params = FastTextParams.parse(parsed(settings), where="--set")
+    _reported(train(read(), params, out), out, as_json)
+
+
+def _reported(report: dict[str, Any], out: Path, as_json: bool) -> None:
+    """Writes the report beside the model, and prints it."""
     out.with_name(out.name + ".json").write_text(json_text(report) + "\n", encoding="utf-8")
     if as_json:
         click.echo(json_text(report))
@@ -94,7 +111,7 @@ def _trained(read: Callable[[], Labelled], out: Path, settings: Sequence[str], a
     rows_as_table(list(rows[0]), rows)
     for label, row in report["labels"].items():
         for side in ("for", "against"):
-            words = ", ".join(f"{cell(found['feature'])!r} {found['weight']}" for found in row[side])
+            words = ", ".join(f"{cell(found['feature']).plain!r} {found['weight']}" for found in row[side])
             screen.print(f"{side} {label}: {words}", markup=False)
 
 

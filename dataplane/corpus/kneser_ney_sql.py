@@ -43,8 +43,11 @@ def estimate(database: duckdb.DuckDBPyConnection, n: int, order: int, pruned: in
     counted = dict(database.execute(f"SELECT adjusted, count(*) FROM a{n} WHERE adjusted BETWEEN 1 AND 4 GROUP BY 1").fetchall())
     discounts = [float(d) for d in from_counts_of_counts([counted.get(k, 0) for k in range(5)])[1:]]
     database.execute(f"CREATE TABLE x{n} AS {_contexts(n, discounts)}")
-    database.execute(f"CREATE TABLE p{n} AS {_unigrams(discounts, size) if n == 1 else _interpolated(n, discounts)}")
+    # Two joins of two tables each: a join of all three may begin with the contexts and the shorter n-grams, which explodes.
+    database.execute(f"CREATE TABLE s{n} AS {_shares(n, discounts)}")
+    database.execute(f"CREATE TABLE p{n} AS {_unigrams(size) if n == 1 else _interpolated(n)}")
     database.execute(f"DROP TABLE a{n}")
+    database.execute(f"DROP TABLE s{n}")
     return discounts
 
 
@@ -69,18 +72,19 @@ def _contexts(n: int, discounts: list[float]) -> str:
     return f"SELECT {columns(n - 1, names=['sum(adjusted) AS total', remainder])} FROM a{n}{by}"
 
 
-def _share(discounts: list[float]) -> str:
+def _shares(n: int, discounts: list[float]) -> str:
+    """Discounted share of each n-gram that is kept, and what its context leaves to shorter ones."""
     cases = " ".join(f"WHEN {count} THEN {discount!r}::DOUBLE" for count, discount in enumerate([0.0, *discounts]))
-    return f"(adjusted - CASE least(adjusted, 3) {cases} END) / total"
+    share = f"(adjusted - CASE least(adjusted, 3) {cases} END) / total AS share"
+    joined = f"a{n}, x{n}" if n == 1 else f"a{n} JOIN x{n} USING ({columns(n - 1)})"
+    return f"SELECT {columns(n, names=[share, 'remainder'])} FROM {joined} WHERE kept"
 
 
-def _unigrams(discounts: list[float], size: int) -> str:
+def _unigrams(size: int) -> str:
     """Interpolated with the uniform distribution over all words but `<s>`, which is given and has the probability 1."""
-    p = f"CASE w1 WHEN {BOS} THEN 1 ELSE {_share(discounts)} + remainder * {1 / (size - 1)!r}::DOUBLE END AS p"
-    return f"SELECT w1, {p} FROM a1, x1"
+    return f"SELECT w1, CASE w1 WHEN {BOS} THEN 1 ELSE share + remainder * {1 / (size - 1)!r}::DOUBLE END AS p FROM s1"
 
 
-def _interpolated(n: int, discounts: list[float]) -> str:
-    shorter = " AND ".join(f"p{n - 1}.w{i - 1} = a{n}.w{i}" for i in range(2, n + 1))
-    p = f"{_share(discounts)} + remainder * p{n - 1}.p AS p"
-    return f"SELECT {columns(n, f'a{n}.', [p])} FROM a{n} JOIN x{n} USING ({columns(n - 1)}) JOIN p{n - 1} ON {shorter} WHERE kept"
+def _interpolated(n: int) -> str:
+    shorter = " AND ".join(f"p{n - 1}.w{i - 1} = s{n}.w{i}" for i in range(2, n + 1))
+    return f"SELECT {columns(n, f's{n}.', [f'share + remainder * p{n - 1}.p AS p'])} FROM s{n} JOIN p{n - 1} ON {shorter}"

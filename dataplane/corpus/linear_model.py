@@ -74,7 +74,7 @@ def train(data: Labelled, params: TrainParams) -> tuple[Model, dict[str, Any]]:
     Raises:
         DataError: A label has too few documents on a side.
     """
-    _check(data)
+    check(data)
     features = params.features()
     documents = Sparse(*matrix(data.text, features), 1 << features.bits)
     folds = fold_of(data.text, params.folds)
@@ -131,7 +131,12 @@ def platt(margins: F64, positive: Bools) -> tuple[float, float]:
     return float(at[0]), float(at[1])
 
 
-def _check(data: Labelled) -> None:
+def check(data: Labelled) -> None:
+    """That there is enough to learn from.
+
+    Raises:
+        DataError: A label has too few documents on a side.
+    """
     faults = []
     for i, label in enumerate(data.labels):
         n = int(data.has[:, i].sum())

@@ -16,6 +16,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +29,7 @@ from pydantic import Field, field_validator
 
 from dataplane.corpus.kneser_ney import F64
 from dataplane.corpus.kneser_ney_sql import columns, estimate
-from dataplane.errors import DataError
+from dataplane.errors import DataError, EnvironmentFault
 from dataplane.kernels.ngram_lm import BOS, MAX_ORDER, UNKNOWN
 from dataplane.kernels.token_lm import EOS, SPECIAL
 from dataplane.params import Params
@@ -96,27 +97,37 @@ def train(batches: Batches, params: TokenLmParams, path: Path, by_line: bool = T
 
     Raises:
         DataError: There is no token.
+        EnvironmentFault: There is too little memory or disk.
     """
     words, n_tokens = _vocabulary(batches(), params, by_line)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="train-lm-") as folder:
-        database = _database(Path(folder), params)
-        sentences = _count(database, batches(), words, params.order, by_line)
-        discounts = [estimate(database, n, params.order, params.pruned(n), len(words)) for n in range(1, params.order + 1)]
-        sizes = [_size(database, f"p{n}") for n in range(1, params.order + 1)]
         partial = Path(folder) / "model.arpa"
-        with partial.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.writelines(_arpa(database, words, sizes))
-        database.close()
+        with _database(Path(folder), params) as database:
+            sentences = _count(database, batches(), words, params.order, by_line)
+            discounts = [estimate(database, n, params.order, params.pruned(n), len(words)) for n in range(1, params.order + 1)]
+            sizes = [_size(database, f"p{n}") for n in range(1, params.order + 1)]
+            with partial.open("w", encoding="utf-8", newline="\n") as stream:
+                stream.writelines(_arpa(database, words, sizes))
         partial.replace(path)
     return Trained(n_tokens, sentences, sizes, discounts)
 
 
-def _database(folder: Path, params: TokenLmParams) -> duckdb.DuckDBPyConnection:
+@contextmanager
+def _database(folder: Path, params: TokenLmParams) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database that spills into a folder; what it lacks is an error that says how to mend it."""
     import duckdb
 
     config = {"memory_limit": params.memory, "threads": str(params.threads), "temp_directory": str(folder / "spilled")}
-    return duckdb.connect(str(folder / "n_grams.duckdb"), config={**config, "preserve_insertion_order": "false"})
+    try:
+        with duckdb.connect(str(folder / "n_grams.duckdb"), config={**config, "preserve_insertion_order": "false"}) as database:
+            yield database
+    except duckdb.OutOfMemoryException as error:
+        fix = "give it more: --set memory=4GB"
+        raise EnvironmentFault(f"{params.memory} of memory are too little: {error}", where="train-lm", fix=fix) from None
+    except duckdb.IOException as error:
+        fix = "make room for n-grams beside the model, some 100 bytes for each token, or set a smaller order"
+        raise EnvironmentFault(str(error), where="train-lm", fix=fix) from None
 
 
 def _size(database: duckdb.DuckDBPyConnection, table: str) -> int:

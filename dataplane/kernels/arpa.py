@@ -111,7 +111,7 @@ def _chunks(stream: TextIO, size: int) -> Iterator[list[str]]:
 def _chunk(lines: list[str], n: int, ids: dict[str, int]) -> tuple[I64, F64, F64]:
     """Ids int64 [g, n], log10 probabilities and back-off weights float64 [g] of lines of n-grams; words of unigrams become known."""
     fields = [line.rstrip("\r\n").split("\t") for line in lines]
-    words = " ".join([row[1] for row in fields]).replace("<UNK>", "<unk>").split(" ")
+    words = ["<unk>" if word == "<UNK>" else word for word in " ".join([row[1] for row in fields]).split(" ")]
     if n == 1:
         for word in words:
             ids.setdefault(word, len(ids))

@@ -2,6 +2,7 @@
 
 import math
 import random
+import time
 from pathlib import Path
 
 import numpy as np
@@ -221,3 +222,10 @@ def test_scores_do_not_depend_on_neighbours(project: Path) -> None:
     together = annotated(TEXTS, model="m.arpa")["value"]
     assert together == [annotated([text], model="m.arpa")["value"][0] for text in TEXTS]
     assert np.isfinite(together).all()
+
+
+def test_folding_takes_linear_time_over_marks_out_of_order() -> None:
+    started = time.process_time()
+    assert folded("a" + "\u0301\u0316" * 300_000) == "a"
+    assert folded("a" + "\u302e\U0001d165" * 300_000) == "a"
+    assert time.process_time() - started < 5

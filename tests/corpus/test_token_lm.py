@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dataplane.corpus.kneser_ney import FALLBACK_DISCOUNTS
 from dataplane.corpus.token_lm import TokenLmParams, train
-from dataplane.errors import DataError, ParamsError
+from dataplane.errors import DataError, EnvironmentFault, ParamsError
 from dataplane.kernels.arpa import read_arpa
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -174,6 +174,13 @@ def test_no_text_and_a_falling_prune_are_errors(tmp_path: Path) -> None:
     for prune in ([1], [0, 2, 1], [0, -1]):
         with pytest.raises(ParamsError, match="shorter ones"):
             asked(prune=prune)
+
+
+def test_too_little_memory_is_an_error_that_says_so_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault, match="1MB of memory are too little") as caught:
+        trained(tmp_path / "m.arpa", many_lines() * 20, memory="1MB")
+    assert caught.value.fix == "give it more: --set memory=4GB"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_kenlm_loads_the_file_and_gives_equal_scores(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The examples of docs/lake.md and docs/lineage.md are true: every command runs, and its output is what the page shows."""
+"""The examples of the pages below are true: every command runs, its output is what the page shows, every operator takes its params."""
 
 import json
 import os
@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
+
+from dataplane.registry import operator_class
 
 DOCS = Path(__file__).parents[2] / "docs"
 ANY = "…"
@@ -42,6 +45,29 @@ def write_crawl(folder: Path) -> None:
         path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
+def write_labelled(folder: Path) -> None:
+    """What classifiers and language models are trained on: books, good and bad pages, labelled posts, a block list."""
+    draw = random.Random(0)
+    for i in range(3):
+        path = folder / "books" / f"{i}.txt"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(" ".join(draw.choice(WORDS) for _ in range(12)) for _ in range(200)), encoding="utf-8")
+    spam = "buy cheap pills now click here best price order viagra casino win free"
+    for name, words in (("good", " ".join(WORDS)), ("bad", spam)):
+        path = folder / name / "pages.jsonl"
+        path.parent.mkdir()
+        rows = [{"text": " ".join(draw.choice(words.split()) for _ in range(30))} for _ in range(60)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    posts = [(f"{draw.choice(CHARACTERS)}你这个笨蛋{i}", 1) for i in range(40)] + [
+        (f"{draw.choice(CHARACTERS)}天气很好{i}", 0) for i in range(40)
+    ]
+    (folder / "labels").mkdir()
+    (folder / "labels" / "zh.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in posts), encoding="utf-8")
+    for category, domains in {"adult": "a.example\nb.example\n", "gambling": "c.example\n"}.items():
+        (folder / "ut1" / category).mkdir(parents=True)
+        (folder / "ut1" / category / "domains").write_text(domains)
+
+
 def examples(text: str) -> Iterator[tuple[str, list[str]]]:
     """(command, lines that it is said to print) of every console block."""
     for block in re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
@@ -63,9 +89,10 @@ def shell(folder: Path) -> tuple[str, dict[str, str]]:
     return "set -o pipefail; ", os.environ | author | {"PATH": path, "COLUMNS": "200"}
 
 
-@pytest.mark.parametrize("name", ["lake.md", "lineage.md"])
+@pytest.mark.parametrize("name", ["lake.md", "lineage.md", "perplexity.md", "classifiers.md"])
 def test_every_example_prints_what_the_page_shows(name: str, tmp_path: Path) -> None:
     write_crawl(tmp_path)
+    write_labelled(tmp_path)
     before, environment = shell(tmp_path)
     folder, wrong = tmp_path, []
     for command, shown in examples((DOCS / name).read_text(encoding="utf-8")):
@@ -78,3 +105,30 @@ def test_every_example_prints_what_the_page_shows(name: str, tmp_path: Path) -> 
             wrong.append("\n".join([f"$ {command}", f"exit {done.returncode}, printed:", printed, "the page shows:", *shown]))
     if wrong:
         pytest.fail("\n\n".join(wrong), pytrace=False)
+
+
+@pytest.mark.parametrize("name", ["perplexity.md", "classifiers.md"])
+def test_every_pipeline_of_a_page_is_one(name: str) -> None:
+    text = (DOCS / name).read_text(encoding="utf-8")
+    blocks = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)]
+    pipelines = [block["clean"]["pipeline"] for block in blocks if "clean" in block]
+    assert pipelines
+    for pipeline in pipelines:
+        for step in pipeline:
+            operator = operator_class(step["use"])(step.get("params"))
+            assert operator.params.model_dump(exclude_unset=True, mode="json") == json.loads(json.dumps(step.get("params") or {}))
+
+
+def test_the_stage_that_a_page_shows_runs_a_command_that_it_shows() -> None:
+    text = (DOCS / "classifiers.md").read_text(encoding="utf-8")
+    (stage,) = (
+        found
+        for found in map(yaml.safe_load, re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+        if "train_quality" in found
+    )
+    shown = [command for command, _ in examples(text)]
+    told = stage["train_quality"]
+    assert told["cmd"] in shown
+    assert [f"--out {out}" in told["cmd"] for out in told["outs"]] == [True]
+    assert told["metrics"] == [f"{out}.json" for out in told["outs"]]
+    assert all(f"{folder}/" in told["cmd"] for folder in told["deps"])

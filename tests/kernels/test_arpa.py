@@ -85,13 +85,13 @@ def test_a_sentence_longer_than_a_block_is_scored_as_one(tmp_path: Path) -> None
 
 
 def test_gzip_and_upper_case_unknown_words_are_read(tmp_path: Path) -> None:
-    text = PRUNED.replace("ngram 1=8", "ngram 1=9").replace("-99\t<s>", "-2\t<UNK>\n-99\t<s>")
+    text = PRUNED.replace("ngram 1=8", "ngram 1=10").replace("-99\t<s>", "-2\t<UNK>\n-4\t<UNK>s\n-99\t<s>")
     plain, packed = model(tmp_path, text), model(tmp_path, text, "m.arpa.gz")
     texts = pa.array(["a q b", None, "", "a\n\nb"])
     assert [part.tolist() for part in plain.score(texts)] == [part.tolist() for part in packed.score(texts)]
     assert plain.score(texts)[1].tolist() == [4, 0, 0, 4]
     assert plain.score(texts, by_line=False)[1].tolist() == [4, 0, 0, 3]
-    assert plain.score(pa.array(["q"]))[0][0] == pytest.approx(-0.3 - 2 - 1)
+    assert plain.score(pa.array(["q", "<UNK>s"]))[0].tolist() == pytest.approx([-0.3 - 2 - 1, -0.3 - 4 - 1])
 
 
 @pytest.mark.parametrize(
