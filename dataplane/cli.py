@@ -51,6 +51,7 @@ for command in (
     train.train_quality,
     train.train_toxicity,
     train.compile_blocklist,
+    train.fit_site_lines,
     installed.plugins,
     installed.models,
 ):

@@ -10,6 +10,7 @@ from dataplane.contract import check_class
 from dataplane.corpus.linear_model import Labelled, TrainParams
 from dataplane.corpus.linear_model import train as train_classifier
 from dataplane.corpus.ngram_lm import TrainLmParams, train
+from dataplane.corpus.site_lines import SiteLinesParams, fit
 from dataplane.errors import ModelMissing
 from dataplane.registry import entries, operator_class
 from dataplane.testing import Example, conformance
@@ -35,6 +36,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "quality_model": [Example(ENGLISH), Example("buy cheap pills now", {"low_quality"})],
     "refinedweb_lines": [Example(f"{ENGLISH}\n3 likes\nHome | News\nSoon. Read more..."), Example(f"{CHINESE}\n登录 注册")],
     "scrub_pii": [Example("write to ann@example.com"), Example("手机13812345678，谢谢"), Example(ENGLISH)],
+    "site_lines": [Example(f"Menu\n{ENGLISH}", columns={"url": "http://paper.example/"}), Example(f"Menu\n{ENGLISH}"), Example("")],
     "text_signals": [Example(ENGLISH), Example(CHINESE), Example("- a\n- b\n- a\n"), Example("")],
     "toxicity": [Example(ENGLISH), Example(CHINESE), Example("shit fuck shit", {"too_toxic"})],
     "toxicity_model": [
@@ -57,6 +59,7 @@ PARAMS = {
     "language": {"keep": ["en"]},
     "perplexity": {"max_perplexity": 20.0},
     "quality_model": {"model": "models/pills.npz", "min_score": 0.5},
+    "site_lines": {"path": "site_lines.npy"},
     "toxicity_model": {"models": {"en": "models/no_pills.npz"}},
     "url_blocklist": {"path": "blocked"},
 }
@@ -77,7 +80,7 @@ def test_a_registered_class_is_sound(name: str) -> None:
 
 @pytest.fixture
 def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A project whose n-gram model knows the English example, whose classifiers know spam, and that has a block list."""
+    """A project whose n-gram model knows the English example, whose classifiers know spam, with a block list, and repeated lines."""
     monkeypatch.chdir(tmp_path)
     batch = pa.record_batch({"source": ["good"] * 3, "text": pa.array([ENGLISH] * 3, pa.large_string())})
     path = Path("models/ngram_lm/model.npz")
@@ -86,6 +89,8 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, has in (("pills", [True, False]), ("no_pills", [False, True])):
         labelled = Labelled(pa.array(words, pa.large_string()), ("it",), np.array(has * 20)[:, None])
         train_classifier(labelled, TrainParams(bits=12))[0].save(Path(f"models/{name}.npz"))
+    pages = {"url": ["http://paper.example/"] * 2, "text": pa.array(["Menu\nOne", "Menu\nTwo"], pa.large_string())}
+    fit([pa.record_batch(pages)], SiteLinesParams(min_pages=2)).lines.save(Path("site_lines.npy"))
     Path("blocked/adult").mkdir(parents=True)
     Path("blocked/adult/domains").write_text("bad.example\n")
 
