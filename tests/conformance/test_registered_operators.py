@@ -32,6 +32,7 @@ EXAMPLES: dict[str, list[Example]] = {
         Example(ENGLISH), Example(CHINESE, {"other_language"}), Example("1234", {"low_confidence", "other_language"}),
     ],
     "latex_text": [Example(r"\section{A} $x$ \cite{b} % c", columns={"mime": "text/x-tex"}), Example(ENGLISH)],
+    "length_bucket": [Example(ENGLISH), Example(CHINESE), Example("")],
     "perplexity": [Example(ENGLISH), Example("zqx jkv wpy qqq xzv kjq", {"too_surprising"}), Example("")],
     "quality_model": [Example(ENGLISH), Example("buy cheap pills now", {"low_quality"})],
     "refinedweb_lines": [Example(f"{ENGLISH}\n3 likes\nHome | News\nSoon. Read more..."), Example(f"{CHINESE}\n登录 注册")],
