@@ -66,6 +66,7 @@ for command in (
     train.train_toxicity,
     train.compile_blocklist,
     annotators.agreement,
+    train.fit_site_lines,
     installed.plugins,
     installed.models,
 ):

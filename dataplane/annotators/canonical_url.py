@@ -106,6 +106,7 @@ def _split(url: str) -> SplitResult | None:
     return parts if parts.hostname and _HOST.fullmatch(parts.hostname) else None
 
 
+@lru_cache
 def domain_finder() -> Callable[[str], str | None]:
     """A function from a host to the domain below its public suffix, None where it has none. It looks nothing up on the network."""
     import tldextract

@@ -1,4 +1,4 @@
-"""Commands that train classifiers out of labelled files: train-quality, train-toxicity; and compile-blocklist."""
+"""Commands that make what operators read: train-quality, train-toxicity, compile-blocklist, fit-site-lines."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dataplane.commands.printing import JSON_OPTION, cell, console, json_text, rows_as_table
+from dataplane.commands.printing import JSON_OPTION, cell, console, json_text, print_rows, rows_as_table
 
 if TYPE_CHECKING:
     from dataplane.corpus.linear_model import Labelled
 
 _OUT = click.option("--out", required=True, type=click.Path(path_type=Path), help="File of the model; a report FILE.json lies beside it.")
 FIELD = click.option("--text-field", default="text", show_default=True, help="Field or column of the text.")
-_SETTINGS = click.option("--set", "settings", multiple=True, metavar="PARAM=VALUE", help="A param of the training: c=2, char_n=5.")
+_SETTINGS = click.option("--set", "settings", multiple=True, metavar="PARAM=VALUE", help="A param of it: c=2, char_n=5.")
 
 
 @click.command("train-quality")
@@ -81,6 +81,26 @@ def compile_blocklist(folder: Path, out: Path) -> None:
     made = compile_list(folder)
     made.save(out)
     click.echo(f"{len(made.keys):,} entries of {len(made.categories)} categories in {out}")
+
+
+@click.command("fit-site-lines")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="File of the lines, for `path` of the operator site_lines.")
+@_SETTINGS
+@JSON_OPTION
+def fit_site_lines(out: Path, settings: Sequence[str], as_json: bool) -> None:
+    """Finds the lines that stand on many pages of one site, in `raw` after the operators above site_lines in clean.pipeline."""
+    from dataplane.corpus.site_lines import SiteLinesParams, fit, pages_of
+    from dataplane.lineage.record import PARAMS_FILE
+    from dataplane.params import load_params
+    from dataplane.pipeline import CleanParams
+    from dataplane.snapshot import Snapshot
+
+    params = SiteLinesParams.parse(parsed(settings), where="--set")
+    clean = CleanParams.parse(load_params(Path(PARAMS_FILE)).get("clean"), where="clean")
+    fitted = fit(pages_of(Snapshot.load("raw"), clean.pipeline), params)
+    fitted.lines.save(out)
+    found = {"pages": fitted.pages, "lines": fitted.different, "repeated": len(fitted.lines.keys), "out": str(out)}
+    print_rows([found], as_json)
 
 
 def _trained(read: Callable[[], Labelled], out: Path, settings: Sequence[str], about: dict[str, Any], as_json: bool) -> None:

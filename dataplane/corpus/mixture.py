@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field, FiniteFloat, field_validator
 
+from dataplane.corpus.caps import CapParams
 from dataplane.corpus.held_out import HeldOutParams
 from dataplane.corpus.mixture_plan import GroupPlan, Plan, Size
 from dataplane.errors import DataError, ParamsError, did_you_mean
@@ -53,6 +54,10 @@ class MixParams(Params):
     )
     max_epochs: float = Field(4.0, gt=0, le=1000, description="How often a group is repeated at most. Source: arXiv:2305.16264.")
     seed: int = Field(0, ge=0, description="Changes which documents a fraction of an epoch takes, and the order.")
+    cap: CapParams = Field(
+        default_factory=lambda: CapParams.parse(None, where="mix.cap"),
+        description="How many documents of one site are trained on at most.",
+    )
     held_out: HeldOutParams = Field(
         default_factory=lambda: HeldOutParams.parse(None, where="mix.held_out"),
         description="What is kept out of training, to be measured on.",

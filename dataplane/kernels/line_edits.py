@@ -174,12 +174,17 @@ def _letters_and_signs() -> U8:
     return table
 
 
+@nb.njit(nb.boolean(nb.uint8), inline="always", cache=True, nogil=True)
+def _can_break(octet):  # type: ignore[no-untyped-def]
+    """Whether a line break can begin with this byte."""
+    return octet <= 0x1E or octet == 0xC2 or octet == 0xE2
+
+
 @nb.njit(nb.int64(OCTETS, nb.int64, nb.int64), cache=True, nogil=True)
 def _next_break(data, at, stop):  # type: ignore[no-untyped-def]
     """Where the next line break begins, `stop` where there is none."""
     while at < stop:
-        b = data[at]
-        if (b <= 0x1E or b == 0xC2 or b == 0xE2) and line_break(data, at, stop):  # no other byte begins a line break
+        if _can_break(data[at]) and line_break(data, at, stop):
             return at
         at += 1
     return stop
@@ -192,15 +197,10 @@ _CUT = nb.types.Tuple((_I64S, _I64S, _I64S, nb.int64[:, ::1]))
 @nb.njit(_CUT(OCTETS, BOUNDS, OCTETS), cache=True, nogil=True)
 def _cut(data, offsets, table):  # type: ignore[no-untyped-def]
     n = len(offsets) - 1
+    room = n
+    for at in range(offsets[0], offsets[n]):
+        room += _can_break(data[at])
     first = np.zeros(n + 1, np.int64)
-    room = 0
-    for i in range(n):
-        at, stop = offsets[i], offsets[i + 1]
-        while at < stop:
-            at = _next_break(data, at, stop)
-            at += line_break(data, at, stop) if at < stop else 0
-            room += 1
-        first[i + 1] = room
     bounds, stops, inner = np.empty(room + 1, np.int64), np.empty(room, np.int64), np.empty((room, 2), np.int64)
     bounds[0] = offsets[0]
     k = 0
@@ -213,7 +213,8 @@ def _cut(data, offsets, table):  # type: ignore[no-untyped-def]
             at = end + line_break(data, end, stop) if end < stop else end
             bounds[k + 1] = at
             k += 1
-    return first, bounds, stops, inner
+        first[i + 1] = k
+    return first, bounds[: k + 1].copy(), stops[:k].copy(), inner[:k].copy()
 
 
 @nb.njit(nb.types.Tuple((_I64S, nb.uint8[::1]))(OCTETS, nb.int64[:, ::1]), cache=True, nogil=True)
@@ -229,27 +230,30 @@ def _gather(data, inner):  # type: ignore[no-untyped-def]
 
 @nb.njit(nb.void(OCTETS, nb.int64, nb.int64, OCTETS, OCTETS, nb.int32[::1]), cache=True, nogil=True)
 def _count(data, at, stop, table, signs, row):  # type: ignore[no-untyped-def]
+    words = solid_words = longest = cjk = letters = upper = digits = others = 0
     length, solid = 0, False
     before = nb.int64(SPACE)
     while at < stop:
         code, at = decode(data, at, stop)
-        bits = nb.int64(table[code])
+        bits, sign = nb.int64(table[code]), signs[code]
         if bits & SPACE:
             length, before = 0, bits
             continue
         if length == 0 or (bits | before) & CJK:
             length, solid = 0, False
-            row[WORDS] += 1
+            words += 1
         length += 1
-        row[LONGEST] = max(row[LONGEST], length)
-        row[SOLID_WORDS] += bits & SOLID != 0 and not solid
+        longest = max(longest, length)
+        solid_words += bits & SOLID != 0 and not solid
         solid = solid or bits & SOLID != 0
-        row[CJK_CHARS] += bits & CJK != 0
-        row[LETTERS] += bits & ALPHA != 0
-        row[UPPER] += signs[code] & _UPPER_BIT != 0
-        row[DIGITS] += bits & DIGIT != 0
-        row[OTHERS] += bits & DIGIT == 0 and signs[code] & _NUMBER_BIT == 0
+        cjk += bits & CJK != 0
+        letters += bits & ALPHA != 0
+        upper += sign & _UPPER_BIT
+        digits += bits & DIGIT != 0
+        others += bits & DIGIT == 0 and sign & _NUMBER_BIT == 0
         before = bits
+    row[WORDS], row[SOLID_WORDS], row[LONGEST], row[CJK_CHARS] = words, solid_words, longest, cjk
+    row[LETTERS], row[UPPER], row[DIGITS], row[OTHERS] = letters, upper, digits, others
 
 
 @nb.njit(nb.int32[:, ::1](OCTETS, nb.int64[:, ::1], OCTETS, OCTETS), cache=True, nogil=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 
+import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
 from dataplane import schema
+from dataplane.corpus.caps import capped_column, over_cap
 from dataplane.corpus.held_out import held_out, held_out_table
 from dataplane.corpus.mixture import MixParams, mix
 from dataplane.engine.documents import chosen
@@ -21,23 +23,28 @@ def main() -> None:
     """Runs the stage in the current project."""
     with StageRun("mix", inputs=("documents", "decontaminated"), params=("mix",)) as run:
         params = MixParams.parse(run.params["mix"], where="mix")
-        kept = pa.Table.from_batches(
-            chosen(run.inputs["documents"], [run.inputs["decontaminated"]], COLUMNS), schema=pa.schema([schema.DOC_ID, *_fields()])
-        )
+        documents = run.inputs["documents"]
+        capped = capped_column(params.cap, documents.schema.names)
+        columns = list(dict.fromkeys([*COLUMNS, *([capped] if capped else [])]))
+        kept = pa.Table.from_batches(chosen(documents, [run.inputs["decontaminated"]], columns), schema=_fields(documents.schema, columns))
         mask = held_out(kept, params.held_out)
         aside = run.write("held_out", schema.HELD_OUT, held_out_table(kept, mask).to_batches())
-        mixture = mix(kept.filter(pa.array(~mask)), params)
+        training = kept.filter(pa.array(~mask))
+        # After held_out, whose choice is to look at no other document.
+        over = over_cap(training, capped, params.cap, params.seed) if capped else np.zeros(len(training), np.bool_)
+        mixture = mix(training.filter(pa.array(~over)), params)
         Console(file=sys.stderr, width=TABLE_CHARS).print(mixture.plan.to_table())
         run.write("mixture", schema.MIXTURE, mixture.table.to_batches())
         trained = len(mixture.table.column("doc_id").unique())
         run.account(
             rows_in=run.inputs["decontaminated"].rows, kept=trained + aside.rows, dropped=_left_out(kept, mixture.table, aside.rows)
         )
-        run.metrics({"held_out": aside.rows, "in_mixture": trained, "occurrences": mixture.table.num_rows, "plan": mixture.plan.to_json()})
+        counts = {"held_out": aside.rows, "over_cap": int(over.sum()), "in_mixture": trained, "occurrences": mixture.table.num_rows}
+        run.metrics({**counts, "plan": mixture.plan.to_json()})
 
 
-def _fields() -> list[pa.Field]:
-    return [schema.DOCUMENTS.field(name) for name in COLUMNS]
+def _fields(documents: pa.Schema, columns: list[str]) -> pa.Schema:
+    return pa.schema([schema.DOC_ID, *(documents.field(name) for name in columns)])
 
 
 def _left_out(kept: pa.Table, mixture: pa.Table, held_out_rows: int) -> int:

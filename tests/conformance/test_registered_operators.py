@@ -10,6 +10,7 @@ from dataplane.contract import check_class
 from dataplane.corpus.linear_model import Labelled, TrainParams
 from dataplane.corpus.linear_model import train as train_classifier
 from dataplane.corpus.ngram_lm import TrainLmParams, train
+from dataplane.corpus.site_lines import SiteLinesParams, fit
 from dataplane.errors import ModelMissing
 from dataplane.registry import entries, operator_class
 from dataplane.testing import Example, conformance
@@ -33,6 +34,7 @@ EXAMPLES: dict[str, list[Example]] = {
         Example(ENGLISH), Example(CHINESE, {"other_language"}), Example("1234", {"low_confidence", "other_language"}),
     ],
     "latex_text": [Example(r"\section{A} $x$ \cite{b} % c", columns={"mime": "text/x-tex"}), Example(ENGLISH)],
+    "length_bucket": [Example(ENGLISH), Example(CHINESE), Example("")],
     "perplexity": [Example(ENGLISH), Example("zqx jkv wpy qqq xzv kjq", {"too_surprising"}), Example("")],
     "perplexity_bucket": [
         Example(ENGLISH, columns={"language__lang": "en"}),
@@ -45,6 +47,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "readability": [Example(ENGLISH), Example(CHINESE), Example("12 ...")],
     "scrub_pii": [Example("write to ann@example.com"), Example("手机13812345678，谢谢"), Example(ENGLISH)],
     "structure": [Example("$x$ is\n\n| a | b |\n|---|---|\n| 1 | 2 |"), Example(CHINESE), Example("")],
+    "site_lines": [Example(f"Menu\n{ENGLISH}", columns={"url": "http://paper.example/"}), Example(f"Menu\n{ENGLISH}"), Example("")],
     "text_signals": [Example(ENGLISH), Example(CHINESE), Example("- a\n- b\n- a\n"), Example("")],
     "toxicity": [Example(ENGLISH), Example(CHINESE), Example("shit fuck shit", {"too_toxic"})],
     "toxicity_model": [
@@ -68,6 +71,7 @@ PARAMS = {
     "perplexity": {"max_perplexity": 20.0},
     "perplexity_bucket": {"models": {"en": "models/ngram_lm/model.npz"}, "cuts": {"en": [2.0, 20.0]}, "keep": ["head"]},
     "quality_model": {"model": "models/pills.npz", "min_score": 0.5},
+    "site_lines": {"path": "site_lines.npy"},
     "toxicity_model": {"models": {"en": "models/no_pills.npz"}},
     "url_blocklist": {"path": "blocked"},
 }
@@ -88,7 +92,7 @@ def test_a_registered_class_is_sound(name: str) -> None:
 
 @pytest.fixture
 def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A project with small models."""
+    """A project with small models, and lines that a site repeats."""
     monkeypatch.chdir(tmp_path)
     write_models()
 
@@ -102,6 +106,8 @@ def write_models() -> None:
     for name, has in (("pills", [True, False]), ("no_pills", [False, True])):
         labelled = Labelled(pa.array(words, pa.large_string()), ("it",), np.array(has * 20)[:, None])
         train_classifier(labelled, TrainParams(bits=12))[0].save(Path(f"models/{name}.npz"))
+    pages = {"url": ["http://paper.example/"] * 2, "text": pa.array(["Menu\nOne", "Menu\nTwo"], pa.large_string())}
+    fit([pa.record_batch(pages)], SiteLinesParams(min_pages=2)).lines.save(Path("site_lines.npy"))
     Path("blocked/adult").mkdir(parents=True)
     Path("blocked/adult/domains").write_text("bad.example\n")
 
