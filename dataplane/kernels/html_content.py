@@ -18,6 +18,7 @@ MAX_FRAME_SHARE = 0.4  # of the page's prose: what holds more is no frame part, 
 MIN_SHARE = 0.85  # of the prose that an element must hold for the content to be sought in it alone
 MIN_BODY_SHARE = 0.4  # the same of an element that says that it is the body of an article
 MIN_REST = 800
+MIN_KEPT_SHARE = 0.3
 MIN_MAIN_SHARE = 0.25
 MAX_HEADER_SHARE = 0.1
 MIN_BODY_OF_ALL = 0.6
@@ -79,8 +80,8 @@ def _says_main(rows, at):  # type: ignore[no-untyped-def]
     return rows[at, CUES] & names.BODY != 0 or tag in (_ARTICLE, _MAIN, _BODY_TAG, _HTML)
 
 
-@nb.njit(nb.void(ROWS, DROPS, PROSE), cache=True, nogil=True)
-def _drop_frame(rows, drops, prose):  # type: ignore[no-untyped-def]
+@nb.njit(nb.void(ROWS, DROPS, PROSE, nb.boolean), cache=True, nogil=True)
+def _drop_frame(rows, drops, prose, by_words):  # type: ignore[no-untyped-def]
     """Drops what says that it is part of the frame, unless it holds much of the prose, or the main content by what that says."""
     n = len(rows)
     holds = np.zeros(n, np.bool_)
@@ -95,7 +96,7 @@ def _drop_frame(rows, drops, prose):  # type: ignore[no-untyped-def]
             prose[at] > MAX_FRAME_SHARE * whole and (whole - prose[at] < MIN_REST or prose[at] > MIN_SHARE * whole)
         ):
             continue
-        if TRAITS[tag] & names.FRAME_TAG or cues & names.FRAME or hidden:
+        if TRAITS[tag] & names.FRAME_TAG or (cues & names.FRAME and (by_words or not prose[at])) or hidden:
             drops[at] = True
         elif cues & names.WEAK:
             drops[at] |= letters < MAX_WEAK or rows[at, LINKED] > MAX_WEAK_LINK_SHARE * letters
@@ -189,6 +190,25 @@ def _is_links(rows, at):  # type: ignore[no-untyped-def]
     return _LINK_BLOCKS[rows[at, TAG]] and letters > 0 and rows[at, LINKED] > MAX_LINK_SHARE * letters
 
 
+@nb.njit(nb.void(ROWS, DROPS, nb.int64), cache=True, nogil=True)
+def _drop_empty_headings(rows, drops, main):  # type: ignore[no-untyped-def]
+    """Drops headings of which all that stood below is dropped."""
+    for heading in range(main + 1, rows[main, LAST]):
+        if drops[heading] or not TRAITS[rows[heading, TAG]] & names.HEADING:
+            continue
+        at, lost = rows[heading, LAST], False
+        while at < rows[main, LAST]:
+            if drops[at]:
+                lost, at = True, rows[at, LAST]
+            elif rows[at, LETTERS] and (rows[at, TAG] == 0 or TRAITS[rows[at, TAG]] & names.HEADING):
+                break
+            else:
+                at += 1
+        at_end = at >= rows[main, LAST]
+        if lost and (at_end or (rows[at, TAG] and rows[at, TAG] <= rows[heading, TAG])):
+            drops[heading] = True
+
+
 @nb.njit(nb.int64(ROWS, DROPS, PROSE, nb.boolean), cache=True, nogil=True)
 def _select(rows, drops, prose, forum):  # type: ignore[no-untyped-def]
     n = len(rows)
@@ -203,17 +223,26 @@ def _select(rows, drops, prose, forum):  # type: ignore[no-untyped-def]
         for i in range(1, n):
             drops[i] |= rows[i, TAG] == _NOSCRIPT
         _sum(rows, drops, prose)
-    _drop_frame(rows, drops, prose)
-    _sum(rows, drops, prose)
     for i in range(1, n):
         if rows[i, TAG] == _HTML or rows[i, TAG] == _BODY_TAG:
             forum |= rows[i, CUES] & names.FORUM != 0
-    if not forum:
-        _drop_comments(rows, drops, prose)
-    by_prose = prose[0] > MIN_PROSE_SHARE * rows[0, LETTERS]
-    main = _body(rows, drops, prose)
-    if main < 0:
+    whole = prose[0]
+    silent = drops.copy()
+    for by_words in (True, False):
+        if not by_words:
+            drops[:] = silent
+            _sum(rows, drops, prose)
+        _drop_frame(rows, drops, prose, by_words)
+        _sum(rows, drops, prose)
+        if not forum:
+            _drop_comments(rows, drops, prose)
+        by_prose = prose[0] > MIN_PROSE_SHARE * rows[0, LETTERS]
+        main = _body(rows, drops, prose)
+        if main >= 0:
+            break
         main = _main(rows, drops, prose, 0, by_prose)
+        if prose[main] >= MIN_KEPT_SHARE * whole:
+            break
     dropped = 0
     i = main + 1
     while i < rows[main, LAST]:
@@ -227,6 +256,7 @@ def _select(rows, drops, prose, forum):  # type: ignore[no-untyped-def]
             drops[i] |= _is_links(rows, i)
     if by_prose:
         _drop_title(rows, drops, main)
+        _drop_empty_headings(rows, drops, main)
     return main
 
 

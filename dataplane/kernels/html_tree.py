@@ -314,7 +314,7 @@ def _read(data, words, rows, stack):  # type: ignore[no-untyped-def]
             _append(rows, n + 1, names.TEXT, at, end, n, 0, 0)
             rows[n, LAST] = n + 2
             n, at = n + 1, end
-        elif not TRAITS[tag] & names.VOID:
+        elif not (TRAITS[tag] & names.VOID or (tag == names.OTHER and data[at - 2] == _SLASH)):  # of SVG, `<path/>` ends itself
             stack[depth] = n
             depth += 1
         n += 1
