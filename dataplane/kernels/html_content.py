@@ -92,8 +92,13 @@ def _drop_frame(rows, drops, prose, by_words):  # type: ignore[no-untyped-def]
     for at in range(1, n):
         tag, cues, letters = rows[at, TAG], rows[at, CUES], rows[at, LETTERS]
         hidden = cues & names.HIDDEN and not cues & names.FOLD
-        if (holds[at] and not hidden) or (
-            prose[at] > MAX_FRAME_SHARE * whole and (whole - prose[at] < MIN_REST or prose[at] > MIN_SHARE * whole)
+        if (
+            tag in (_BODY_TAG, _HTML)
+            or (holds[at] and not hidden)
+            or (
+                prose[at] > MAX_FRAME_SHARE * whole
+                and ((whole - prose[at] < MIN_REST and not TRAITS[tag] & names.FRAME_TAG) or prose[at] > MIN_SHARE * whole)
+            )
         ):
             continue
         if TRAITS[tag] & names.FRAME_TAG or (cues & names.FRAME and (by_words or not prose[at])) or hidden:

@@ -47,7 +47,7 @@ _TRAITS = {
     "header hgroup hr main menu nav ol p pre search section summary table ul li",
     IN_HEAD: "base link meta script style title noscript template html head",
     SILENT: "script style template head iframe object embed canvas audio video map input title textarea noembed noframes select svg",
-    FRAME_TAG: "nav footer aside dialog menu button select textarea svg search",
+    FRAME_TAG: "figcaption nav footer aside dialog menu button select textarea svg search",
     HEADING: "h1 h2 h3 h4 h5 h6",
     PARAGRAPH: "p", ITEM: "li", TERM: "dt dd", ROW: "tr", CELL: "td th", PART: "tbody thead tfoot", OPTION: "option",
     LIST: "ul ol menu", TABLE: "table", TERMS: "dl",
@@ -59,7 +59,7 @@ _CUES = {
     "footer foot colophon sidebar aside rail breadcrumb breadcrumbs crumb crumbs cookie cookies consent gdpr share sharing "
     "shares sharedaddy social socials related recommend recommended recommendation recirc recirculation trending popular "
     "advert adverts advertisement ad ads adsbygoogle sponsor sponsored sponsors promo promos promoted subscribe "
-    "subscription newsletter signup signin login modal popup popover overlay lightbox pagination pager paginator skip "
+    "subscription newsletter signup signin login modal popup popover overlay lightbox pagination pager paginator "
     "toolbar topbar taboola outbrain copyright masthead sr screen visually tagcloud prevnext noprint gallery galleries "
     "carousel slider slideshow print contentinfo complementary dialog alertdialog textwidget",
     WEAK: "widget widgets banner search filter filters cta meta metadata author authors byline date dateline timestamp posted tag "
