@@ -29,8 +29,8 @@ MAX_WEAK_LINK_SHARE = 0.3
 MAX_WEAK = 120  # letters
 MAX_DROPPED_SHARE = 0.5  # of the content's text: where more is links, the links are the content
 
-_A, _NOSCRIPT, _ARTICLE, _MAIN, _H1, _BODY_TAG, _HTML, _HEADER = (
-    IDS[name] for name in ("a", "noscript", "article", "main", "h1", "body", "html", "header")
+_A, _NOSCRIPT, _ARTICLE, _MAIN, _H1, _BODY_TAG, _HTML, _HEADER, _FOOTER = (
+    IDS[name] for name in ("a", "noscript", "article", "main", "h1", "body", "html", "header", "footer")
 )
 
 
@@ -96,8 +96,7 @@ def _drop_frame(rows, drops, prose, by_words):  # type: ignore[no-untyped-def]
             tag in (_BODY_TAG, _HTML)
             or (holds[at] and not hidden)
             or (
-                prose[at] > MAX_FRAME_SHARE * whole
-                and ((whole - prose[at] < MIN_REST and not TRAITS[tag] & names.FRAME_TAG) or prose[at] > MIN_SHARE * whole)
+                prose[at] > MAX_FRAME_SHARE * whole and ((whole - prose[at] < MIN_REST and tag != _FOOTER) or prose[at] > MIN_SHARE * whole)
             )
         ):
             continue

@@ -271,12 +271,13 @@ def _append(rows, at, tag, start, end, parent, letters, cues):  # type: ignore[n
     rows[at, LAST], rows[at, LETTERS], rows[at, LINKED], rows[at, CUES] = at + 1, letters, 0, cues
 
 
-@nb.njit(nb.int64(OCTETS, _WORDS, ROWS, nb.int32[::1]), cache=True, nogil=True)
+@nb.njit(_SPAN(OCTETS, _WORDS, ROWS, nb.int32[::1]), cache=True, nogil=True)
 def _read(data, words, rows, stack):  # type: ignore[no-untyped-def]
-    """Fills the rows, and says how many there are. The first stands for the page."""
+    """Fills the rows, the first for the page itself, and says how many there are and how deep they nest."""
     stop = len(data)
     rows[0] = 0
     rows[0, PARENT], n, depth, at = -1, 1, 0, 0
+    deepest = 0
     seen = np.zeros(len(TRAITS), np.bool_)
     while at < stop:
         if data[at] != _LT or at + 1 >= stop or not (97 <= (data[at + 1] | 32) <= 122 or data[at + 1] in (_SLASH, _BANG, 0x3F)):
@@ -317,19 +318,20 @@ def _read(data, words, rows, stack):  # type: ignore[no-untyped-def]
         elif not (TRAITS[tag] & names.VOID or (tag == names.OTHER and data[at - 2] == _SLASH)):  # of SVG, `<path/>` ends itself
             stack[depth] = n
             depth += 1
+            deepest = max(deepest, depth)
         n += 1
     _close(rows, stack, depth, 0, n)
     rows[0, LAST] = n
-    return n
+    return n, deepest
 
 
-def tree(data: U8, n_tags: int) -> I32:
-    """The rows of a page: int32 [n, 8].
+def tree(data: U8, n_tags: int) -> tuple[I32, int]:
+    """The rows of a page, int32 [n, 8], and how deep they nest.
 
     Args:
         data: The page's bytes, in UTF-8.
         n_tags: How many `<` there are in it.
     """
     rows = np.empty((3 * n_tags + 3, N_COLUMNS), np.int32)  # text before, tag, raw text in it
-    n = _read(data, (names.WORD_KEYS, names.WORD_CUES), rows, np.empty(n_tags + 2, np.int32))
-    return rows[:n]
+    n, depth = _read(data, (names.WORD_KEYS, names.WORD_CUES), rows, np.empty(n_tags + 2, np.int32))
+    return rows[:n], depth
