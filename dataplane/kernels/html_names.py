@@ -14,29 +14,10 @@ import numpy.typing as npt
 KEY_LETTERS = 8
 TEXT, OTHER = 0, 1  # ids of what is no known element: a run of text, an unknown tag
 # Traits of elements.
-(
-    VOID,
-    RAW,
-    INLINE,
-    ENDS_P,
-    IN_HEAD,
-    SILENT,
-    FRAME_TAG,
-    HEADING,
-    PARAGRAPH,
-    ITEM,
-    TERM,
-    ROW,
-    CELL,
-    PART,
-    OPTION,
-    LIST,
-    TABLE,
-    TERMS,
-    PROSE,
-) = (1 << bit for bit in range(19))
+VOID, RAW, INLINE, ENDS_P, IN_HEAD, SILENT, FRAME_TAG, HEADING, PARAGRAPH = (1 << bit for bit in range(9))
+ITEM, TERM, ROW, CELL, PART, OPTION, LIST, TABLE, TERMS = (1 << bit for bit in range(9, 18))
 # Cues: what an element's attributes say. Weak ones count where the element is short or full of links.
-FRAME, WEAK, HIDDEN, FOLD, BODY, CONTENT, COMMENT, FORUM, LINK = (1 << bit for bit in range(9))
+FRAME, WEAK, HIDDEN, FOLD, BODY, COMMENT, FORUM, LINK = (1 << bit for bit in range(8))
 
 _TRAITS = {
     VOID: "area base br col embed hr img input link meta source track wbr param",
@@ -51,7 +32,6 @@ _TRAITS = {
     HEADING: "h1 h2 h3 h4 h5 h6",
     PARAGRAPH: "p", ITEM: "li", TERM: "dt dd", ROW: "tr", CELL: "td th", PART: "tbody thead tfoot", OPTION: "option",
     LIST: "ul ol menu", TABLE: "table", TERMS: "dl",
-    PROSE: "p pre blockquote h1 h2 h3 h4 h5 h6 dd",
 }  # fmt: skip
 _STRUCTURE = "html body noscript caption math annotation picture"
 _CUES = {
@@ -67,7 +47,6 @@ _CUES = {
     "buttons btn tooltip feedback cart toggle published updated caption thumbnail avatar legal rating vcard comments",
     FOLD: "accordion faq answer answers collapse collapsible collapsed expand expandable expanded tab tabs tabpanel panel pane "
     "less spoiler details",
-    CONTENT: "content main article post entry story text body prose markdown",
     COMMENT: "comment comments commentlist disqus respond reply replies",
     FORUM: "forum forums thread threads topic topics discussion question phpbb viewtopic discourse",
 }
