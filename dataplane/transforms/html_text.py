@@ -1,4 +1,4 @@
-"""Main text of HTML pages: one fast pass over the tree, trafilatura where it finds little, and resiliparse where that finds none.
+"""Main text of HTML pages: by cues and prose, by trafilatura where that is not sure, by resiliparse where neither finds any.
 
 Source: Barbaresi 2021, doi:10.18653/v1/2021.acl-demo.15; Bevendorff et al. 2018, doi:10.1007/978-3-319-76941-7_83.
 """
@@ -46,8 +46,8 @@ class HtmlText(Transform):
 
         extractor: Literal["cascade", "trafilatura", "resiliparse"] = Field(
             "trafilatura",
-            description="trafilatura and resiliparse give plain text; cascade goes by text and link density, as Markdown, and asks "
-            "trafilatura where it finds little: five times as fast, better on pages of many kinds, behind on plain articles.",
+            description="trafilatura and resiliparse give plain text; cascade chooses by the cues of elements and by prose, as Markdown, "
+            "and asks trafilatura where it is not sure: eight times as fast, better on pages of many kinds, just behind on new articles.",
         )
         min_chars: int = Field(100, ge=0, description="Shorter results are taken for a miss, and the next extractor is asked.")
 
