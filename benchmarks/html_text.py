@@ -1,6 +1,6 @@
 """Speed of html_text and its peers, MB of HTML per CPU second: `python -m benchmarks.html_text --corpus FOLDER [--quick]`.
 
-FOLDER is in the layout of the public data sets (html/wcxb_dev, html/gne_zh). One JSON line a set and peer.
+FOLDER is in the layout of the public data sets (html/wcxb_dev, html/zyte and so on). One JSON line a set and peer.
 """
 
 import argparse
@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.quality.html import ours, resiliparse, timed, trafilatura
-from benchmarks.quality.html_sets import gne, wcxb
+from benchmarks.quality.html_sets import SETS
 
 QUICK_PAGES = 60
 
@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_PAGES} pages of each set")
     options = parser.parse_args()
-    for name, read in {"wcxb_dev": wcxb, "gne_zh": gne}.items():
+    for name, read in SETS.items():
         pages = list(itertools.islice(read(options.corpus), QUICK_PAGES if options.quick else None))
         megabytes = sum(len(page.html.encode("utf-8", "replace")) for page in pages) / 1e6
         own = megabytes / timed(ours(), pages)[1]

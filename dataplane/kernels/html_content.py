@@ -13,23 +13,25 @@ from dataplane.kernels import html_names as names
 from dataplane.kernels.html_names import IDS, TRAITS
 from dataplane.kernels.html_tree import CUES, I32, LAST, LETTERS, LINKED, N_COLUMNS, PARENT, ROWS, TAG
 
+# Letters are bytes but for white space, so that a Chinese character counts as three.
 MIN_PROSE = 60  # letters outside links that make a block's own text prose
-MAX_FRAME_SHARE = 0.4  # of the page's prose: what holds more is no frame part, whatever its class says
+MAX_FRAME_SHARE = 0.4  # of the page's prose: what holds more is no frame part, whatever its class says,
+MIN_REST = 800  # unless as many letters of prose are elsewhere
+MIN_MAIN_SHARE = 0.25  # of the prose in an <article>, <main> or body of an article, which then is in no frame part
+MAX_HEADER_SHARE = 0.1  # of the prose in a <header>; with more of it the article has its beginning there
+MIN_KEPT_SHARE = 0.3  # of the prose that the content has; with less the words were misleading, and without them it is sought again
 MIN_SHARE = 0.85  # of the prose that an element must hold for the content to be sought in it alone
-MIN_BODY_SHARE = 0.4  # the same of an element that says that it is the body of an article
-MIN_REST = 800
-MIN_MAIN_SHARE = 0.25
-MAX_HEADER_SHARE = 0.1
-MIN_BODY_OF_ALL = 0.6
-MIN_ARTICLE = 400
+MIN_BODY_SHARE = 0.4  # the same of an element that says that it is the body of an article,
+MIN_BODY_OF_ALL = 0.6  # and how much of what is in all such: several articles are a list, or a forum
+MIN_ARTICLE = 400  # letters of prose beside comments
 MIN_PROSE_SHARE = 0.1  # of the text; below it the page is a list of links
 MAX_LINK_SHARE = 0.6  # of a block's text that may be links
-MAX_WEAK_LINK_SHARE = 0.3
-MAX_WEAK = 120  # letters
+MAX_WEAK = 120  # letters of an element with a weak cue, which with more is a frame part only
+MAX_WEAK_LINK_SHARE = 0.3  # where its text is more than that in links
 MAX_DROPPED_SHARE = 0.5  # of the content's text: where more is links, the links are the content
 
-_A, _NOSCRIPT, _ARTICLE, _MAIN, _H1, _BODY_TAG, _HTML, _HEADER = (
-    IDS[name] for name in ("a", "noscript", "article", "main", "h1", "body", "html", "header")
+_A, _NOSCRIPT, _ARTICLE, _MAIN, _H1, _BODY_TAG, _HTML, _HEADER, _FOOTER = (
+    IDS[name] for name in ("a", "noscript", "article", "main", "h1", "body", "html", "header", "footer")
 )
 
 
@@ -79,8 +81,8 @@ def _says_main(rows, at):  # type: ignore[no-untyped-def]
     return rows[at, CUES] & names.BODY != 0 or tag in (_ARTICLE, _MAIN, _BODY_TAG, _HTML)
 
 
-@nb.njit(nb.void(ROWS, DROPS, PROSE), cache=True, nogil=True)
-def _drop_frame(rows, drops, prose):  # type: ignore[no-untyped-def]
+@nb.njit(nb.void(ROWS, DROPS, PROSE, nb.boolean), cache=True, nogil=True)
+def _drop_frame(rows, drops, prose, by_words):  # type: ignore[no-untyped-def]
     """Drops what says that it is part of the frame, unless it holds much of the prose, or the main content by what that says."""
     n = len(rows)
     holds = np.zeros(n, np.bool_)
@@ -91,11 +93,15 @@ def _drop_frame(rows, drops, prose):  # type: ignore[no-untyped-def]
     for at in range(1, n):
         tag, cues, letters = rows[at, TAG], rows[at, CUES], rows[at, LETTERS]
         hidden = cues & names.HIDDEN and not cues & names.FOLD
-        if (holds[at] and not hidden) or (
-            prose[at] > MAX_FRAME_SHARE * whole and (whole - prose[at] < MIN_REST or prose[at] > MIN_SHARE * whole)
+        if (
+            tag in (_BODY_TAG, _HTML)
+            or (holds[at] and not hidden)
+            or (
+                prose[at] > MAX_FRAME_SHARE * whole and ((whole - prose[at] < MIN_REST and tag != _FOOTER) or prose[at] > MIN_SHARE * whole)
+            )
         ):
             continue
-        if TRAITS[tag] & names.FRAME_TAG or cues & names.FRAME or hidden:
+        if TRAITS[tag] & names.FRAME_TAG or (cues & names.FRAME and (by_words or not prose[at])) or hidden:
             drops[at] = True
         elif cues & names.WEAK:
             drops[at] |= letters < MAX_WEAK or rows[at, LINKED] > MAX_WEAK_LINK_SHARE * letters
@@ -129,14 +135,15 @@ def _body(rows, drops, prose):  # type: ignore[no-untyped-def]
 @nb.njit(nb.void(ROWS, DROPS, PROSE), cache=True, nogil=True)
 def _drop_comments(rows, drops, prose):  # type: ignore[no-untyped-def]
     """Drops comments, unless they are what the page is about."""
-    without = drops.copy()
-    for at in range(1, len(rows)):
-        without[at] |= rows[at, CUES] & names.COMMENT != 0 and rows[at, TAG] != _BODY_TAG and rows[at, TAG] != _HTML
+    without = np.empty(len(rows), np.bool_)
+    for at in range(len(rows)):
+        without[at] = drops[at] or (rows[at, CUES] & names.COMMENT != 0 and rows[at, TAG] not in (_BODY_TAG, _HTML))
     before = prose[0]
     _sum(rows, without, prose)
     rest = prose[0]
     if _body(rows, without, prose) >= 0 or (rest >= MIN_ARTICLE and 2 * rest > before - rest):
-        drops[:] = without
+        for at in range(len(rows)):
+            drops[at] = without[at]
     else:
         _sum(rows, drops, prose)
 
@@ -164,21 +171,19 @@ def _drop_title(rows, drops, main):  # type: ignore[no-untyped-def]
             drops[at] = True
 
 
-@nb.njit(nb.int64(ROWS, DROPS, PROSE, nb.int64, nb.boolean), cache=True, nogil=True)
-def _main(rows, drops, prose, at, by_prose):  # type: ignore[no-untyped-def]
+@nb.njit(nb.int64(ROWS, DROPS, PROSE), cache=True, nogil=True)
+def _main(rows, drops, prose):  # type: ignore[no-untyped-def]
     """The smallest element that holds most of the prose; of a page without much of it, most of the text."""
-    whole = prose[at] if by_prose else rows[at, LETTERS]
+    by_prose = prose[0] > MIN_PROSE_SHARE * rows[0, LETTERS]
+    whole, at = prose[0] if by_prose else rows[0, LETTERS], 0
     while True:
-        best, share = -1, 0
-        child = at + 1
+        best, share, child = -1, 0, at + 1
         while child < rows[at, LAST]:
             value = prose[child] if by_prose else rows[child, LETTERS]
             if not drops[child] and value > share:
                 best, share = child, value
             child = rows[child, LAST]
-        if best < 0 or _LEAVES[rows[best, TAG]]:
-            return at
-        if share < MIN_SHARE * whole:
+        if best < 0 or share < MIN_SHARE * whole or _LEAVES[rows[best, TAG]]:
             return at
         at = best
 
@@ -189,44 +194,83 @@ def _is_links(rows, at):  # type: ignore[no-untyped-def]
     return _LINK_BLOCKS[rows[at, TAG]] and letters > 0 and rows[at, LINKED] > MAX_LINK_SHARE * letters
 
 
-@nb.njit(nb.int64(ROWS, DROPS, PROSE, nb.boolean), cache=True, nogil=True)
-def _select(rows, drops, prose, forum):  # type: ignore[no-untyped-def]
-    n = len(rows)
-    for i in range(1, n):
-        drops[i] = TRAITS[rows[i, TAG]] & names.SILENT != 0
+@nb.njit(nb.void(ROWS, DROPS, nb.int64), cache=True, nogil=True)
+def _drop_empty_headings(rows, drops, main):  # type: ignore[no-untyped-def]
+    """Drops headings of which all that stood below is dropped."""
+    for heading in range(main + 1, rows[main, LAST]):
+        if drops[heading] or not TRAITS[rows[heading, TAG]] & names.HEADING:
+            continue
+        at, lost = rows[heading, LAST], False
+        while at < rows[main, LAST]:
+            if drops[at]:
+                lost, at = True, rows[at, LAST]
+            elif rows[at, LETTERS] and (rows[at, TAG] == 0 or TRAITS[rows[at, TAG]] & names.HEADING):
+                break
+            else:
+                at += 1
+        at_end = at >= rows[main, LAST]
+        if lost and (at_end or (rows[at, TAG] and rows[at, TAG] <= rows[heading, TAG])):
+            drops[heading] = True
+
+
+@nb.njit(nb.void(ROWS, DROPS, PROSE), cache=True, nogil=True)
+def _drop_silent(rows, drops, prose):  # type: ignore[no-untyped-def]
+    """Drops elements without text. Pages that are made by scripts have their text in <noscript>."""
+    quiet = 0
+    for at in range(1, len(rows)):
+        drops[at] = TRAITS[rows[at, TAG]] & names.SILENT != 0
     _sum(rows, drops, prose)
-    noscript = 0
-    for i in range(1, n):
-        if rows[i, TAG] == _NOSCRIPT:
-            noscript += rows[i, LETTERS]
-    if 2 * noscript < rows[0, LETTERS]:
-        for i in range(1, n):
-            drops[i] |= rows[i, TAG] == _NOSCRIPT
+    for at in range(1, len(rows)):
+        if rows[at, TAG] == _NOSCRIPT:
+            quiet += rows[at, LETTERS]
+    if 2 * quiet < rows[0, LETTERS]:
+        for at in range(1, len(rows)):
+            drops[at] |= rows[at, TAG] == _NOSCRIPT
         _sum(rows, drops, prose)
-    _drop_frame(rows, drops, prose)
-    _sum(rows, drops, prose)
-    for i in range(1, n):
-        if rows[i, TAG] == _HTML or rows[i, TAG] == _BODY_TAG:
-            forum |= rows[i, CUES] & names.FORUM != 0
-    if not forum:
-        _drop_comments(rows, drops, prose)
-    by_prose = prose[0] > MIN_PROSE_SHARE * rows[0, LETTERS]
-    main = _body(rows, drops, prose)
-    if main < 0:
-        main = _main(rows, drops, prose, 0, by_prose)
-    dropped = 0
-    i = main + 1
-    while i < rows[main, LAST]:
-        if drops[i] or _is_links(rows, i):
-            dropped += 0 if drops[i] else rows[i, LETTERS]
-            i = rows[i, LAST]
+
+
+@nb.njit(nb.void(ROWS, DROPS, nb.int64), cache=True, nogil=True)
+def _drop_links(rows, drops, main):  # type: ignore[no-untyped-def]
+    """Drops blocks that are little more than links, unless they are what the content is."""
+    lost, at = 0, main + 1
+    while at < rows[main, LAST]:
+        if drops[at] or _is_links(rows, at):
+            lost += 0 if drops[at] else rows[at, LETTERS]
+            at = rows[at, LAST]
         else:
-            i += 1
-    if dropped <= MAX_DROPPED_SHARE * rows[main, LETTERS]:
-        for i in range(main + 1, rows[main, LAST]):
-            drops[i] |= _is_links(rows, i)
-    if by_prose:
+            at += 1
+    if lost <= MAX_DROPPED_SHARE * rows[main, LETTERS]:
+        for at in range(main + 1, rows[main, LAST]):
+            drops[at] |= _is_links(rows, at)
+
+
+@nb.njit(nb.types.Tuple((nb.int64, nb.boolean))(ROWS, DROPS, PROSE, nb.boolean, nb.boolean), cache=True, nogil=True)
+def _find(rows, drops, prose, is_forum, by_words):  # type: ignore[no-untyped-def]
+    """The element with the content, and whether it says so itself."""
+    _drop_frame(rows, drops, prose, by_words)
+    _sum(rows, drops, prose)
+    if not is_forum:
+        _drop_comments(rows, drops, prose)
+    main = _body(rows, drops, prose)
+    return (main, True) if main >= 0 else (_main(rows, drops, prose), False)
+
+
+@nb.njit(nb.int64(ROWS, DROPS, PROSE, nb.boolean), cache=True, nogil=True)
+def _select(rows, drops, prose, is_forum):  # type: ignore[no-untyped-def]
+    """The row of the element with the content, and what is dropped."""
+    _drop_silent(rows, drops, prose)
+    for at in range(1, len(rows)):
+        if rows[at, TAG] in (_BODY_TAG, _HTML):
+            is_forum |= rows[at, CUES] & names.FORUM != 0
+    whole = prose[0]
+    main, says_so = _find(rows, drops, prose, is_forum, True)
+    if not says_so and prose[main] < MIN_KEPT_SHARE * whole:
+        _drop_silent(rows, drops, prose)
+        main, says_so = _find(rows, drops, prose, is_forum, False)
+    _drop_links(rows, drops, main)
+    if prose[0] > MIN_PROSE_SHARE * rows[0, LETTERS]:
         _drop_title(rows, drops, main)
+        _drop_empty_headings(rows, drops, main)
     return main
 
 
@@ -239,7 +283,8 @@ def _keep(rows, drops, main, kept):  # type: ignore[no-untyped-def]
         after = rows[at, LAST] if drops[at] and at > main else at + 1
         place[at - main : after - main] = n
         if after == at + 1 and not (drops[at] and at > main):
-            kept[n] = rows[at]
+            for column in range(N_COLUMNS):
+                kept[n, column] = rows[at, column]
             n += 1
         at = after
     place[stop - main] = n

@@ -14,29 +14,10 @@ import numpy.typing as npt
 KEY_LETTERS = 8
 TEXT, OTHER = 0, 1  # ids of what is no known element: a run of text, an unknown tag
 # Traits of elements.
-(
-    VOID,
-    RAW,
-    INLINE,
-    ENDS_P,
-    IN_HEAD,
-    SILENT,
-    FRAME_TAG,
-    HEADING,
-    PARAGRAPH,
-    ITEM,
-    TERM,
-    ROW,
-    CELL,
-    PART,
-    OPTION,
-    LIST,
-    TABLE,
-    TERMS,
-    PROSE,
-) = (1 << bit for bit in range(19))
+VOID, RAW, INLINE, ENDS_P, IN_HEAD, SILENT, FRAME_TAG, HEADING, PARAGRAPH = (1 << bit for bit in range(9))
+ITEM, TERM, ROW, CELL, PART, OPTION, LIST, TABLE, TERMS = (1 << bit for bit in range(9, 18))
 # Cues: what an element's attributes say. Weak ones count where the element is short or full of links.
-FRAME, WEAK, HIDDEN, FOLD, BODY, CONTENT, COMMENT, FORUM, LINK = (1 << bit for bit in range(9))
+FRAME, WEAK, HIDDEN, FOLD, BODY, COMMENT, FORUM, LINK = (1 << bit for bit in range(8))
 
 _TRAITS = {
     VOID: "area base br col embed hr img input link meta source track wbr param",
@@ -47,11 +28,10 @@ _TRAITS = {
     "header hgroup hr main menu nav ol p pre search section summary table ul li",
     IN_HEAD: "base link meta script style title noscript template html head",
     SILENT: "script style template head iframe object embed canvas audio video map input title textarea noembed noframes select svg",
-    FRAME_TAG: "nav footer aside dialog menu button select textarea svg search",
+    FRAME_TAG: "figcaption nav footer aside dialog menu button select textarea svg search",
     HEADING: "h1 h2 h3 h4 h5 h6",
     PARAGRAPH: "p", ITEM: "li", TERM: "dt dd", ROW: "tr", CELL: "td th", PART: "tbody thead tfoot", OPTION: "option",
     LIST: "ul ol menu", TABLE: "table", TERMS: "dl",
-    PROSE: "p pre blockquote h1 h2 h3 h4 h5 h6 dd",
 }  # fmt: skip
 _STRUCTURE = "html body noscript caption math annotation picture"
 _CUES = {
@@ -59,7 +39,7 @@ _CUES = {
     "footer foot colophon sidebar aside rail breadcrumb breadcrumbs crumb crumbs cookie cookies consent gdpr share sharing "
     "shares sharedaddy social socials related recommend recommended recommendation recirc recirculation trending popular "
     "advert adverts advertisement ad ads adsbygoogle sponsor sponsored sponsors promo promos promoted subscribe "
-    "subscription newsletter signup signin login modal popup popover overlay lightbox pagination pager paginator skip "
+    "subscription newsletter signup signin login modal popup popover overlay lightbox pagination pager paginator "
     "toolbar topbar taboola outbrain copyright masthead sr screen visually tagcloud prevnext noprint gallery galleries "
     "carousel slider slideshow print contentinfo complementary dialog alertdialog textwidget",
     WEAK: "widget widgets banner search filter filters cta meta metadata author authors byline date dateline timestamp posted tag "
@@ -67,7 +47,6 @@ _CUES = {
     "buttons btn tooltip feedback cart toggle published updated caption thumbnail avatar legal rating vcard comments",
     FOLD: "accordion faq answer answers collapse collapsible collapsed expand expandable expanded tab tabs tabpanel panel pane "
     "less spoiler details",
-    CONTENT: "content main article post entry story text body prose markdown",
     COMMENT: "comment comments commentlist disqus respond reply replies",
     FORUM: "forum forums thread threads topic topics discussion question phpbb viewtopic discourse",
 }

@@ -58,10 +58,17 @@ def _name(data, at, stop):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nb.int64(_WORDS, nb.uint64), cache=True, nogil=True)
-def _word_cues(words, key):  # type: ignore[no-untyped-def]
-    keys, cues = words
-    at = np.searchsorted(keys, key)
-    return cues[at] if at < len(keys) and keys[at] == key else 0
+def _look(words, key):  # type: ignore[no-untyped-def]
+    """What is kept under a key, 0 where it is not known."""
+    keys, values = words
+    low, high = 0, len(keys)
+    while low < high:
+        middle = (low + high) >> 1
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return values[low] if low < len(keys) and keys[low] == key else 0
 
 
 @nb.njit(nb.int64(OCTETS, _WORDS, nb.int64, nb.int64), cache=True, nogil=True)
@@ -84,7 +91,7 @@ def _cues(data, words, at, stop):  # type: ignore[no-untyped-def]
                 key = (key << nb.uint64(8)) | nb.uint64(data[at] | 32 if data[at] < 128 else data[at])
                 taken += 1
             at += 1
-        last = _word_cues(words, key << nb.uint64(8 * (names.KEY_LETTERS - taken)))
+        last = _look(words, key << nb.uint64(8 * (names.KEY_LETTERS - taken)))
         if noun and last & names.DETAIL:
             found |= names.BODY
         noun = noun or last & names.NOUN != 0
@@ -271,12 +278,13 @@ def _append(rows, at, tag, start, end, parent, letters, cues):  # type: ignore[n
     rows[at, LAST], rows[at, LETTERS], rows[at, LINKED], rows[at, CUES] = at + 1, letters, 0, cues
 
 
-@nb.njit(nb.int64(OCTETS, _WORDS, ROWS, nb.int32[::1]), cache=True, nogil=True)
+@nb.njit(_SPAN(OCTETS, _WORDS, ROWS, nb.int32[::1]), cache=True, nogil=True)
 def _read(data, words, rows, stack):  # type: ignore[no-untyped-def]
-    """Fills the rows, and says how many there are. The first stands for the page."""
+    """Fills the rows, the first for the page itself, and says how many there are and how deep they nest."""
     stop = len(data)
-    rows[0] = 0
-    rows[0, PARENT], n, depth, at = -1, 1, 0, 0
+    _append(rows, 0, names.TEXT, 0, 0, -1, 0, 0)
+    n, depth, at = 1, 0, 0
+    deepest = 0
     seen = np.zeros(len(TRAITS), np.bool_)
     while at < stop:
         if data[at] != _LT or at + 1 >= stop or not (97 <= (data[at + 1] | 32) <= 122 or data[at + 1] in (_SLASH, _BANG, 0x3F)):
@@ -289,8 +297,7 @@ def _read(data, words, rows, stack):  # type: ignore[no-untyped-def]
             at = _declaration_end(data, at, stop)
             continue
         key, end = _name(data, at + 1 + (sign == _SLASH), stop)
-        place = np.searchsorted(TAG_KEYS, key)
-        tag = TAG_IDS[place] if place < len(TAG_KEYS) and TAG_KEYS[place] == key else nb.int64(names.OTHER)
+        tag = _look((TAG_KEYS, TAG_IDS), key) or names.OTHER
         if sign == _SLASH:
             at = _declaration_end(data, end, stop)
             if tag != _HTML and tag != _BODY:
@@ -314,22 +321,23 @@ def _read(data, words, rows, stack):  # type: ignore[no-untyped-def]
             _append(rows, n + 1, names.TEXT, at, end, n, 0, 0)
             rows[n, LAST] = n + 2
             n, at = n + 1, end
-        elif not TRAITS[tag] & names.VOID:
+        elif not (TRAITS[tag] & names.VOID or (tag == names.OTHER and data[at - 2] == _SLASH)):  # of SVG, `<path/>` ends itself
             stack[depth] = n
             depth += 1
+            deepest = max(deepest, depth)
         n += 1
     _close(rows, stack, depth, 0, n)
     rows[0, LAST] = n
-    return n
+    return n, deepest
 
 
-def tree(data: U8, n_tags: int) -> I32:
-    """The rows of a page: int32 [n, 8].
+def tree(data: U8, n_tags: int) -> tuple[I32, int]:
+    """The rows of a page, int32 [n, 8], and how deep they nest.
 
     Args:
         data: The page's bytes, in UTF-8.
         n_tags: How many `<` there are in it.
     """
     rows = np.empty((3 * n_tags + 3, N_COLUMNS), np.int32)  # text before, tag, raw text in it
-    n = _read(data, (names.WORD_KEYS, names.WORD_CUES), rows, np.empty(n_tags + 2, np.int32))
-    return rows[:n]
+    n, depth = _read(data, (names.WORD_KEYS, names.WORD_CUES), rows, np.empty(n_tags + 2, np.int32))
+    return rows[:n], depth

@@ -22,17 +22,18 @@ MAX_TAGS = 1_000_000  # of which each takes 64 bytes; pages that people read hav
 
 @dataclass(frozen=True)
 class Page:
-    """The page's bytes in UTF-8, and the rows of its tree: see `dataplane.kernels.html_tree`."""
+    """The page's bytes in UTF-8, the rows of its tree (see `dataplane.kernels.html_tree`), and how deep they nest."""
 
     data: bytes
     rows: I32
+    depth: int
 
     @classmethod
     def parse(cls, text: str) -> Page | None:
         """The page of a text, None where it has too many tags to be one."""
         data = text.encode("utf-8", "replace")
         n_tags = data.count(b"<")
-        return cls(data, tree(np.frombuffer(data, np.uint8), n_tags)) if n_tags <= MAX_TAGS else None
+        return cls(data, *tree(np.frombuffer(data, np.uint8), n_tags)) if n_tags <= MAX_TAGS else None
 
     def elements(self, *names: str) -> Iterator[int]:
         """The rows of all elements of those names, in document order."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataplane.kernels.html_content import select
+from dataplane.kernels.html_names import NAMES
+from dataplane.kernels.html_tree import TAG
 from dataplane.transforms.html_page import Page
 from dataplane.transforms.markdown import markdown
 
+MIN_SURE_CHARS = 300
 FORUM_TYPES = frozenset({"DiscussionForumPosting", "QAPage", "Question"})  # of schema.org: comments are what the page is about
 
 
-def content(page: Page) -> str:
-    """The main content."""
+def content(page: Page) -> tuple[str, bool]:
+    """The main content, and whether it is likely to be that: some part of the page stands out, and it is not short."""
     is_forum = any(FORUM_TYPES.intersection(_types(item.get("@type"))) for item in page.linked_data)
-    return markdown(page.data, select(page.rows, is_forum))
+    kept = select(page.rows, is_forum)
+    text = markdown(page.data, kept)
+    return text, NAMES[kept[0, TAG]] not in ("", "html", "body") and len(text) >= MIN_SURE_CHARS
 
 
 def _types(value: object) -> list[str]:
