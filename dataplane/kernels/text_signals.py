@@ -18,11 +18,11 @@ from dataplane.kernels import lines as at_line
 from dataplane.kernels import words as at_word
 from dataplane.kernels.lines import enough_words, judge_as_c4, judge_as_fineweb, judge_as_gopher, line_break, without_citations
 from dataplane.kernels.pointers import I64P, pointer
-from dataplane.kernels.repetition import capacity, scan_duplicates, scan_grams
+from dataplane.kernels.repetition import MAX_PIECES, capacity, scan_duplicates, scan_grams
 from dataplane.kernels.tokens import MAX_RUN_CHARS
 from dataplane.kernels.unicode import BOUNDS, OCTETS, U8, classes, decode, strip, text_buffers
 from dataplane.kernels.word_tables import CUTS, KEYS, KINDS, hash_of, word_tables
-from dataplane.kernels.words import EXACT, REFERENCE, count_char, scan_words
+from dataplane.kernels.words import EXACT, PLAIN, REFERENCE, count_char, scan_words
 
 F64 = npt.NDArray[np.float64]
 
@@ -120,7 +120,7 @@ def measure(
         marked = marks if marks is not None else np.zeros(0, np.uint8)
         room = min(longest, MAX_NGRAM_WORDS)
         words = np.empty(room, np.uint64), np.zeros(room + 1, np.int32), np.zeros(room + 1, np.int32)
-        size = capacity(room)
+        size = capacity(min(longest, MAX_PIECES) + 1)  # a line for each byte, and one more
         grams = (
             np.empty(room, np.uint64),
             np.empty(room, np.int32),
@@ -252,8 +252,8 @@ def _measure(  # type: ignore[no-untyped-def]
                 ):
                     length = without_citations(data, start, end, plain)
                     sentences = scan_words(
-                        plain, 0, length, table, kinds, keys, cuts, units, shapes, False, marks, REFERENCE, stops, low, high, most, codes,
-                        ends, spare, spare, 0, hashes, chars, joined,
+                        plain, 0, length, table, kinds, keys, cuts, units, shapes, False, marks, PLAIN if literal else REFERENCE, stops, low, high, most,
+                        codes, ends, spare, spare, 0, hashes, chars, joined,
                     )  # fmt: skip
                     judge_as_c4(plain, 0, length, table, kinds, sentences, literal, of_lines)
             broken = at
