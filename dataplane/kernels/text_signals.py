@@ -39,12 +39,12 @@ SIGNALS = (
     "duplicate_filled_line_char_share",
     "distinct_word_share", "word_entropy", "top_2_gram_share", "top_3_gram_share", "top_4_gram_share",
     "duplicate_5_gram_share", "duplicate_6_gram_share", "duplicate_7_gram_share",
-    "duplicate_8_gram_share", "duplicate_9_gram_share", "duplicate_10_gram_share",
+    "duplicate_8_gram_share", "duplicate_9_gram_share", "duplicate_10_gram_share", "longest_repeated_gram",
 )  # fmt: skip
 COUNTS = frozenset({
     "n_chars", "n_words", "n_tokens", "n_lines", "n_newlines", "stop_words", "stop_characters", "long_lines", "javascript_lines",
     "policy_lines", "n_sentences", "lorem_ipsum_lines", "curly_bracket_lines", "n_terminal_sentences", "lorem_ipsum_terminal_lines",
-    "curly_bracket_terminal_lines",
+    "curly_bracket_terminal_lines", "longest_repeated_gram",
 })  # fmt: skip
 
 # Source: Rae et al. 2021, A1.1.
@@ -252,8 +252,8 @@ def _measure(  # type: ignore[no-untyped-def]
                 ):
                     length = without_citations(data, start, end, plain)
                     sentences = scan_words(
-                        plain, 0, length, table, kinds, keys, cuts, units, shapes, False, marks, PLAIN if literal else REFERENCE, stops, low, high, most,
-                        codes, ends, spare, spare, 0, hashes, chars, joined,
+                        plain, 0, length, table, kinds, keys, cuts, units, shapes, False, marks, PLAIN if literal else REFERENCE, stops,
+                        low, high, most, codes, ends, spare, spare, 0, hashes, chars, joined,
                     )  # fmt: skip
                     judge_as_c4(plain, 0, length, table, kinds, sentences, literal, of_lines)
             broken = at
@@ -275,4 +275,4 @@ def _measure(  # type: ignore[no-untyped-def]
         kept, cut = of_words[at_word.KEPT], of_words[at_word.CUT]
         if kept:
             total = total if cut < 0 else cut
-            scan_grams(kept, total, hashes, chars, joined, literal, grams, places, slots, table_keys, table_counts, out[i, _GRAMS:])
+            scan_grams(kept, total, hashes, chars, joined, grams, places, slots, table_keys, table_counts, out[i, _GRAMS:])

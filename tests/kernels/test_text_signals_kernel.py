@@ -64,7 +64,7 @@ def joined_length(words: list[str], rule: int) -> int:
 
 def top_gram(words: list[str], n: int, rule: int) -> int:
     grams = Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
-    if not grams or (max(grams.values()) < 2 and rule != EXACT):  # what comes once is no repetition
+    if not grams:
         return 0
     gram, count = grams.most_common(1)[0]
     return joined_length(list(gram), rule) * count
@@ -206,6 +206,8 @@ def reference(text: str, rule: int) -> dict[str, float]:
         "distinct_word_share": share(len(often), len(words)),
         "word_entropy": -sum(n / len(words) * math.log(n / len(words)) for n in often.values()),
     }
+    again = [n for n in range(1, 11) if max(Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1)).values(), default=0) > 1]
+    found["longest_repeated_gram"] = max(again, default=0)
     found |= {f"top_{n}_gram_share": min(share(top_gram(words, n, rule), len(text)), 1.0) for n in (2, 3, 4)}
     return found | {f"duplicate_{n}_gram_share": share(duplicate_grams(words, n), len(text)) for n in range(5, 11)}
 
