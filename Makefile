@@ -55,8 +55,13 @@ plugins: $(VENV)/installed
 	$(PIP) install --quiet --quiet --no-build-isolation --no-deps ./plugins/terraplane-emoji
 	python -m pytest plugins/terraplane-emoji
 
-# The peers of the present benchmarks (DuckDB, polars) are in the project's own environment.
-bench-setup: $(VENV)/installed
+# Most peers of the benchmarks are in the project's own environment; datatrove has one of its own.
+bench-setup: $(VENV)/installed .venv-peers/installed
+
+.venv-peers/installed:
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --quiet "datatrove==0.10.1" "spacy>=3.8,<3.9" "nltk>=3.9" regex
+	touch $@
 
 # mosaicml-streaming wants transformers < 5 and numpy < 2.2, so the reader that MDS exports are tested with lives alone.
 streaming: .venv-streaming/installed
@@ -67,4 +72,4 @@ streaming: .venv-streaming/installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-streaming lake models metrics plots report journal data/sample
+	rm -rf $(VENV) .venv-streaming .venv-peers lake models metrics plots report journal data/sample

@@ -39,7 +39,7 @@ class TextSignals(Annotator):
             "reference",
             description="reference: the words that datatrove counts, by an emulation of spaCy's English tokenizer, punctuation included; "
             "paper: runs of what is not white space, as Gopher was published; exact: calls that tokenizer, and every definition is "
-            "datatrove's to the letter (300 times slower).",
+            "datatrove's to the letter (some 60 times slower).",
         )
         tokenizer_language: str = Field("en", description="Language of the tokenizer that words: exact calls, as spaCy names it.")
         cjk: Literal["character", "segment"] = Field(
