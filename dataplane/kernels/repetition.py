@@ -1,7 +1,7 @@
 """What repeats itself in a text: lines, paragraphs, word n-grams.
 
-Source: Rae et al. 2021 (arXiv:2112.11446), table A1, in the reading of datatrove 0.10.1, with one difference: an n-gram that
-comes once is not the most frequent one, so a text of a few words does not count as a repetition of itself.
+Source: Rae et al. 2021 (arXiv:2112.11446), table A1, in the reading of datatrove 0.10.1: the most frequent n-gram
+may come once, so that a text of a few words is a repetition of itself; the longest n-gram that comes twice tells such texts apart.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _SHIFT = np.uint64(32)
 MAX_PIECES = 1 << 21
 
 _ROUNDS = 10  # words of the longest n-gram
+_LONGEST = 11  # column of the longest one that comes twice
 
 
 @nb.njit(nb.int64(U64P, nb.int64, nb.uint64), cache=True, nogil=True, forceinline=True)
@@ -173,10 +174,11 @@ def _spread(n, size, counts, row):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(
-    nb.void(nb.int64, nb.int64, U64P, I32P, I32P, nb.boolean, U64P, I32P, I32P, U64P, I32P, nb.float64[::1]), cache=True, nogil=True
+    nb.void(nb.int64, nb.int64, U64P, I32P, I32P, U64P, I32P, I32P, U64P, I32P, nb.float64[::1]), cache=True, nogil=True
 )  # fmt: skip
-def scan_grams(n, total, hashes, chars, joined, literal, grams, places, slots, keys, counts, row):  # type: ignore[no-untyped-def]
-    """Fills ``row[0:11]``: share of distinct words, their entropy, share of the most frequent 2- to 4-gram, of duplicated 5- to 10-grams.
+def scan_grams(n, total, hashes, chars, joined, grams, places, slots, keys, counts, row):  # type: ignore[no-untyped-def]
+    """Fills ``row[0:12]``: share of distinct words, their entropy, share of the most frequent 2- to 4-gram, of duplicated 5- to 10-grams,
+    and words of the longest n-gram that comes twice, up to 10.
 
     Args:
         n: Words, at least 1.
@@ -184,7 +186,6 @@ def scan_grams(n, total, hashes, chars, joined, literal, grams, places, slots, k
         hashes: uint64 [n], hash of each word
         chars: int32 [n + 1], characters of the words before each
         joined: int32 [n + 1], the same with the spaces between words
-        literal: Whether an n-gram that comes once can be the most frequent one.
         grams: uint64, room for n
         places: int32, room for n
         slots: int32, room for n
@@ -205,10 +206,12 @@ def scan_grams(n, total, hashes, chars, joined, literal, grams, places, slots, k
             _spread(n, mask + 1, counts, row)
         elif size <= 4:
             found = _top_chars(size, left, places, slots, counts, chars, joined)
-            if literal and left == 0 and n >= size:
+            if left == 0 and n >= size:
                 found = joined[size] - joined[0]
             row[size] = min(found / total, 1.0)
         else:
             row[size] = min(_duplicate_chars(size, left, places, slots, counts, chars) / total, 1.0)
-        if left == 0 and (size > 4 or not literal):
+        if left:
+            row[_LONGEST] = size
+        elif size > 4:
             return

@@ -8,6 +8,7 @@ of datatrove 0.10.1; docs/parity.md says where they differ. Shares over nothing 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numba as nb
 import numpy as np
@@ -18,11 +19,11 @@ from dataplane.kernels import lines as at_line
 from dataplane.kernels import words as at_word
 from dataplane.kernels.lines import enough_words, judge_as_c4, judge_as_fineweb, judge_as_gopher, line_break, without_citations
 from dataplane.kernels.pointers import I64P, pointer
-from dataplane.kernels.repetition import capacity, scan_duplicates, scan_grams
+from dataplane.kernels.repetition import MAX_PIECES, capacity, scan_duplicates, scan_grams
 from dataplane.kernels.tokens import MAX_RUN_CHARS
-from dataplane.kernels.unicode import BOUNDS, OCTETS, U8, classes, decode, strip, text_buffers
+from dataplane.kernels.unicode import BOUNDS, I64, OCTETS, U8, classes, decode, strip, text_buffers
 from dataplane.kernels.word_tables import CUTS, KEYS, KINDS, hash_of, word_tables
-from dataplane.kernels.words import EXACT, REFERENCE, count_char, scan_words
+from dataplane.kernels.words import EXACT, PLAIN, REFERENCE, count_char, scan_words
 
 F64 = npt.NDArray[np.float64]
 
@@ -39,12 +40,12 @@ SIGNALS = (
     "duplicate_filled_line_char_share",
     "distinct_word_share", "word_entropy", "top_2_gram_share", "top_3_gram_share", "top_4_gram_share",
     "duplicate_5_gram_share", "duplicate_6_gram_share", "duplicate_7_gram_share",
-    "duplicate_8_gram_share", "duplicate_9_gram_share", "duplicate_10_gram_share",
+    "duplicate_8_gram_share", "duplicate_9_gram_share", "duplicate_10_gram_share", "longest_repeated_gram",
 )  # fmt: skip
 COUNTS = frozenset({
     "n_chars", "n_words", "n_tokens", "n_lines", "n_newlines", "stop_words", "stop_characters", "long_lines", "javascript_lines",
     "policy_lines", "n_sentences", "lorem_ipsum_lines", "curly_bracket_lines", "n_terminal_sentences", "lorem_ipsum_terminal_lines",
-    "curly_bracket_terminal_lines",
+    "curly_bracket_terminal_lines", "longest_repeated_gram",
 })  # fmt: skip
 
 # Source: Rae et al. 2021, A1.1.
@@ -55,7 +56,6 @@ MAX_STOP_WORDS = 62  # of one language: they are counted as bits
 MAX_NGRAM_WORDS = 1 << 21
 
 _COUNTS = 32  # room for the counts of any part
-_LINES = SIGNALS.index("bullet_line_share")
 _DUPLICATES = SIGNALS.index("duplicate_line_share")
 _GRAMS = SIGNALS.index("distinct_word_share")
 
@@ -120,7 +120,7 @@ def measure(
         marked = marks if marks is not None else np.zeros(0, np.uint8)
         room = min(longest, MAX_NGRAM_WORDS)
         words = np.empty(room, np.uint64), np.zeros(room + 1, np.int32), np.zeros(room + 1, np.int32)
-        size = capacity(room)
+        size = capacity(min(longest, MAX_PIECES) + 1)  # a line for each byte, and one more
         grams = (
             np.empty(room, np.uint64),
             np.empty(room, np.int32),
@@ -129,56 +129,51 @@ def measure(
             np.empty(size, np.int32),
         )
         run = np.empty(MAX_RUN_CHARS, np.int32), np.empty(MAX_RUN_CHARS + 1, np.uint8), np.empty(longest, np.uint8)
-        counts = np.zeros((4, _COUNTS), np.int64)
-        _measure(data, offsets, classes(), *word_tables(), marked, rule, stops.hashes, within, *words, *grams, *run, *counts, out)
+        counts, totals = np.zeros((4, _COUNTS), np.int64), np.empty((3, _COUNTS, n), np.int64)
+        _measure(data, offsets, classes(), *word_tables(), marked, rule, stops.hashes, within, *words, *grams, *run, *counts, totals, out)
+        out[:, :_DUPLICATES] = np.column_stack([*_words(*totals), *_lines(totals[2])])
     return out
 
 
-@nb.njit(nb.int64(nb.int64), cache=True, nogil=True)
-def _ones(bits):  # type: ignore[no-untyped-def]
-    total = 0
-    while bits:
-        total += bits & 1
-        bits >>= 1
-    return total
+def _words(chars: I64, words: I64, lines: I64) -> list[npt.NDArray[Any]]:
+    """The columns over characters and words, from counts int64 [_COUNTS, n]."""
+    every, solid = np.maximum(words[at_word.ALL_WORDS], 1), np.maximum(words[at_word.SOLID_WORDS], 1)
+    total, letters = np.maximum(chars[at_word.ALL_CHARS], 1), np.maximum(chars[at_word.LETTERS], 1)
+    return [
+        chars[at_word.ALL_CHARS],
+        words[at_word.SOLID_WORDS],
+        words[at_word.ALL_WORDS],
+        lines[at_line.LINES],
+        lines[at_line.NEWLINES],
+        words[at_word.SOLID_CHARS] / solid,
+        chars[at_word.HASHES] / every,
+        chars[at_word.ELLIPSES] / every,
+        words[at_word.ALPHABETIC_WORDS] / every,
+        words[at_word.CAPITAL_WORDS] / every,
+        np.bitwise_count(words[at_word.STOP_BITS]),
+        words[at_word.STOP_WORDS_MET] / every,
+        np.bitwise_count(words[at_word.STOP_CHARACTER_BITS]),
+        chars[at_word.CJK_LETTERS] / letters,
+        chars[at_word.DIGITS] / total,
+        chars[at_word.CAPITALS] / letters,
+        chars[at_word.BRACKETS] / total,
+    ]
 
 
-@nb.njit(nb.void(I64P, I64P, I64P, nb.float64[::1]), cache=True, nogil=True)
-def _fill_words(of_chars, of_words, of_lines, row):  # type: ignore[no-untyped-def]
-    """The columns over characters and words."""
-    words, solid = max(of_words[at_word.ALL_WORDS], 1), max(of_words[at_word.SOLID_WORDS], 1)
-    total, letters = max(of_chars[at_word.ALL_CHARS], 1), max(of_chars[at_word.LETTERS], 1)
-    row[0], row[1], row[2] = of_chars[at_word.ALL_CHARS], of_words[at_word.SOLID_WORDS], of_words[at_word.ALL_WORDS]
-    row[3], row[4] = of_lines[at_line.LINES], of_lines[at_line.NEWLINES]
-    row[5] = of_words[at_word.SOLID_CHARS] / solid
-    row[6] = of_chars[at_word.HASHES] / words
-    row[7] = of_chars[at_word.ELLIPSES] / words
-    row[8] = of_words[at_word.ALPHABETIC_WORDS] / words
-    row[9] = of_words[at_word.CAPITAL_WORDS] / words
-    row[10] = _ones(of_words[at_word.STOP_BITS])
-    row[11] = of_words[at_word.STOP_WORDS_MET] / words
-    row[12] = _ones(of_words[at_word.STOP_CHARACTER_BITS])
-    row[13] = of_chars[at_word.CJK_LETTERS] / letters
-    row[14] = of_chars[at_word.DIGITS] / total
-    row[15] = of_chars[at_word.CAPITALS] / letters
-    row[16] = of_chars[at_word.BRACKETS] / total
-
-
-@nb.njit(nb.void(I64P, nb.float64[::1]), cache=True, nogil=True)
-def _fill_lines(counts, row):  # type: ignore[no-untyped-def]
-    """The columns over lines."""
-    every, filled = max(counts[at_line.LINES], 1), max(counts[at_line.FILLED], 1)
-    row[0], row[1] = counts[at_line.BULLETS] / every, counts[at_line.ELLIPSIS_LINES] / every
-    row[2], row[3] = counts[at_line.ENDED] / filled, counts[at_line.SHORT] / filled
-    row[4], row[5], row[6] = (
-        counts[at_line.CAPITAL_LINES] / every,
-        counts[at_line.NUMERIC_LINES] / every,
-        counts[at_line.ONE_WORD_LINES] / every,
-    )
-    row[7], row[8], row[9] = counts[at_line.LONG_LINES], counts[at_line.SCRIPT_LINES], counts[at_line.POLICY_LINES]
-    row[10], row[11], row[12] = counts[at_line.SENTENCES], counts[at_line.LOREM_LINES], counts[at_line.BRACKET_LINES]
-    row[13] = counts[at_line.TERMINAL_SENTENCES]
-    row[14], row[15] = counts[at_line.TERMINAL_LOREM_LINES], counts[at_line.TERMINAL_BRACKET_LINES]
+def _lines(lines: I64) -> list[npt.NDArray[Any]]:
+    """The columns over lines, from counts int64 [_COUNTS, n]."""
+    every, filled = np.maximum(lines[at_line.LINES], 1), np.maximum(lines[at_line.FILLED], 1)
+    shares = ((at_line.BULLETS, every), (at_line.ELLIPSIS_LINES, every), (at_line.ENDED, filled), (at_line.SHORT, filled))
+    refined = (at_line.CAPITAL_LINES, at_line.NUMERIC_LINES, at_line.ONE_WORD_LINES)
+    counted = (
+        at_line.LONG_LINES, at_line.SCRIPT_LINES, at_line.POLICY_LINES, at_line.SENTENCES, at_line.LOREM_LINES, at_line.BRACKET_LINES,
+        at_line.TERMINAL_SENTENCES, at_line.TERMINAL_LOREM_LINES, at_line.TERMINAL_BRACKET_LINES,
+    )  # fmt: skip
+    return [
+        *(lines[part] / whole for part, whole in shares),
+        *(lines[part] / every for part in refined),
+        *(lines[part] for part in counted),
+    ]
 
 
 @nb.njit(nb.void(nb.int64, nb.int64, nb.int64, nb.int64, I64P), cache=True, nogil=True)
@@ -193,7 +188,7 @@ def _judge_as_refinedweb(letters, capitals, digits, words, counts):  # type: ign
     nb.void(
         OCTETS, BOUNDS, OCTETS, KINDS, KEYS, CUTS, KEYS, OCTETS, OCTETS, nb.int64, _U64S, nb.int64[:, ::1],
         _U64S, _I32S, _I32S, _U64S, _I32S, _I32S, _U64S, _I32S, _I32S, nb.uint8[::1], nb.uint8[::1],
-        _I64S, _I64S, _I64S, _I64S, nb.float64[:, ::1],
+        _I64S, _I64S, _I64S, _I64S, nb.int64[:, :, ::1], nb.float64[:, ::1],
     ),
     cache=True,
     nogil=True,
@@ -201,7 +196,7 @@ def _judge_as_refinedweb(letters, capitals, digits, words, counts):  # type: ign
 def _measure(  # type: ignore[no-untyped-def]
     data_, offsets, table_, kinds_, keys_, cuts_, units_, shapes_, marks_, rule, stops_, within,
     hashes_, chars_, joined_, grams_, places_, slots_, table_keys_, table_counts_, codes_, ends_, plain_,
-    of_chars_, of_words_, of_lines_, spare_, out,
+    of_chars_, of_words_, of_lines_, spare_, totals, out,
 ):  # fmt: skip
     data, table, kinds, keys, cuts, units = (
         pointer(data_),
@@ -252,8 +247,8 @@ def _measure(  # type: ignore[no-untyped-def]
                 ):
                     length = without_citations(data, start, end, plain)
                     sentences = scan_words(
-                        plain, 0, length, table, kinds, keys, cuts, units, shapes, False, marks, REFERENCE, stops, low, high, most, codes,
-                        ends, spare, spare, 0, hashes, chars, joined,
+                        plain, 0, length, table, kinds, keys, cuts, units, shapes, False, marks, PLAIN if literal else REFERENCE, stops,
+                        low, high, most, codes, ends, spare, spare, 0, hashes, chars, joined,
                     )  # fmt: skip
                     judge_as_c4(plain, 0, length, table, kinds, sentences, literal, of_lines)
             broken = at
@@ -268,11 +263,11 @@ def _measure(  # type: ignore[no-untyped-def]
                 between = at
             line = at
         judge_as_fineweb(data, between, stop, table, kinds, literal, of_lines)
-        _fill_words(of_chars, of_words, of_lines, out[i])
-        _fill_lines(of_lines, out[i, _LINES:])
+        for k in range(_COUNTS):
+            totals[0, k, i], totals[1, k, i], totals[2, k, i] = of_chars[k], of_words[k], of_lines[k]
         total = of_chars[at_word.ALL_CHARS]
         scan_duplicates(data_, offsets[i], stop, total, of_lines[at_line.NEWLINES], table, table_keys, out[i, _DUPLICATES:])
         kept, cut = of_words[at_word.KEPT], of_words[at_word.CUT]
         if kept:
             total = total if cut < 0 else cut
-            scan_grams(kept, total, hashes, chars, joined, literal, grams, places, slots, table_keys, table_counts, out[i, _GRAMS:])
+            scan_grams(kept, total, hashes, chars, joined, grams, places, slots, table_keys, table_counts, out[i, _GRAMS:])

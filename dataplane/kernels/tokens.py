@@ -14,6 +14,7 @@ from __future__ import annotations
 import numba as nb
 
 from dataplane.kernels.pointers import I32P, I64P, U8P, U16P, U64P
+from dataplane.kernels.unicode import SOLID
 from dataplane.kernels.word_tables import (
     ALPHABETIC,
     BEFORE_STOP,
@@ -246,7 +247,7 @@ def _begins_with_host(codes, start, stop, kinds):  # type: ignore[no-untyped-def
 def _is_url(codes, start, stop, kinds, table):  # type: ignore[no-untyped-def]
     """Whether it is a URL or a mail address; a scheme and a user may stand before the host."""
     base = start
-    while base < stop and (table[codes[base]] & 1 or codes[base] in (0x2B, 0x2D, 0x2E)):
+    while base < stop and (table[codes[base]] & SOLID or codes[base] in (0x2B, 0x2D, 0x2E, 0x5F)):
         base += 1
     schemed = base - start >= 2 and base + 2 < stop and codes[base] == 0x3A and codes[base + 1] == 0x2F and codes[base + 2] == 0x2F
     if schemed and _begins_with_host(codes, base + 3, stop, kinds):

@@ -22,6 +22,7 @@ from dataplane.kernels.word_tables import (
 
 # Word rules.
 PAPER, REFERENCE, EXACT = 0, 1, 2
+PLAIN = 3  # REFERENCE, with runs of CJK characters left whole
 
 # Places in the arrays of counts.
 (ALL_CHARS, LETTERS, CJK_LETTERS, DIGITS, HASHES, ELLIPSES, BRACKETS, CAPITALS, DOTS, ELLIPSIS_RUN) = range(10)
@@ -235,9 +236,10 @@ def scan_words(  # type: ignore[no-untyped-def]
             bits, kind = nb.int64(table[code]), nb.int64(kinds[code])
             count_char(code, bits, kind, rule == EXACT, of_chars)
         inside = at < stop and marked and marks[at] == 0
-        if n and (bits & SPACE or n == MAX_RUN_CHARS or (rule != EXACT and _parts(bits, before, inside))):
+        if n and (bits & SPACE or n == MAX_RUN_CHARS or (rule <= REFERENCE and _parts(bits, before, inside))):
             several = rule == EXACT or (
-                bits_any & CJK == 0 and _cut_run(codes, n, known, bits_any, ends, kinds, table, keys, cuts, units, shapes)
+                (rule == PLAIN or bits_any & CJK == 0)
+                and _cut_run(codes, n, known, bits_any, ends, kinds, table, keys, cuts, units, shapes)
             )
             ends[n] = 1
             first = 0

@@ -1,6 +1,8 @@
 """The annotator's contract: columns, types, params and what they change."""
 
+import re
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -9,6 +11,7 @@ from dataplane.annotators.text_signals import TextSignals
 from dataplane.errors import EnvironmentFault, ParamsError
 from dataplane.registry import operator_class
 
+ROOT = Path(__file__).parents[2]
 TEXTS = ["well-known, isn't it?", "的", ""]
 
 
@@ -64,3 +67,24 @@ def test_a_missing_dictionary_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rjieba", None)
     with pytest.raises(EnvironmentFault, match=r"rjieba is not installed\n  fix: pip install 'terraplane\[segmentation\]'"):
         annotate_text("的", cjk="segment")
+
+
+def test_stop_words_are_those_of_the_language_of_the_document() -> None:
+    operator = TextSignals({"stop_words": {"de": ["der", "und"], "fr": ["le", "et", "de"]}})
+    assert set(operator.reads) == {"text", "language__lang"}
+    texts, langs = ["der Hund und der Hut", "le chat et le sac", "the cat and der hat", "der Hund und"], ["de", "fr", "en", None]
+    found = operator.annotate(pa.record_batch({"text": pa.array(texts), "language__lang": pa.array(langs)}))
+    assert found["stop_words"].to_pylist() == [2, 2, 0, 0]
+    assert found["stop_word_share"].to_pylist() == [0.6, 0.6, 0.0, 0.0]
+
+
+def test_more_stop_words_than_are_counted_are_refused() -> None:
+    with pytest.raises(ParamsError, match="de has 63 words, at most 62 are counted"):
+        TextSignals({"stop_words": {"de": [f"w{i}" for i in range(63)]}})
+
+
+def test_the_signals_of_the_tables_in_the_docs_are_there() -> None:
+    rows = re.findall(r"^\| `(?:rps|ccnet|minhash)\w+`.*?\| (.*?) \|$", (ROOT / "docs" / "parity.md").read_text(encoding="utf-8"), re.M)
+    named = {name for row in rows for name in re.findall(r"`text_signals\.(\w+)`", row)}
+    assert len(rows) >= 40
+    assert named - set(TextSignals.writes) == set()

