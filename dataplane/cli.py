@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dataplane.commands import annotators, compare, forget, installed, measures, project, publish, questions, train, versions
+from dataplane.commands import compare, examples, forget, installed, measures, project, publish, questions, train, versions
 from dataplane.errors import TerraplaneError, of_system
 
 
@@ -51,7 +51,8 @@ for command in (
     train.train_quality,
     train.train_toxicity,
     train.compile_blocklist,
-    annotators.agreement,
+    examples.agreement,
+    examples.augment,
     installed.plugins,
     installed.models,
 ):

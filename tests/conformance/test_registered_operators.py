@@ -21,6 +21,7 @@ HTML, WIKI = {"mime": "text/html"}, {"mime": "text/x-wiki"}
 PAGE = f"<html><head><title>T</title></head><body><nav>menu</nav><p>{ENGLISH}</p><p>{CHINESE}</p></body></html>"
 
 EXAMPLES: dict[str, list[Example]] = {
+    "augment": [Example("one two three four five"), Example(CHINESE), Example("")],
     "code_signals": [
         Example("#!/bin/sh\n# SPDX-License-Identifier: MIT\n"), Example("x" * 200, columns={"mime": "text/x-css"}), Example(""),
     ],
