@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from dataplane.commands import (
-    annotators,
     compare,
+    examples,
     forget,
     installed,
     language_models,
@@ -65,7 +65,8 @@ for command in (
     language_models.fit_buckets,
     train.train_toxicity,
     train.compile_blocklist,
-    annotators.agreement,
+    examples.agreement,
+    examples.augment,
     train.fit_site_lines,
     installed.plugins,
     installed.models,

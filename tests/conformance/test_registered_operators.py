@@ -22,6 +22,7 @@ HTML, WIKI = {"mime": "text/html"}, {"mime": "text/x-wiki"}
 PAGE = f"<html><head><title>T</title></head><body><nav>menu</nav><p>{ENGLISH}</p><p>{CHINESE}</p></body></html>"
 
 EXAMPLES: dict[str, list[Example]] = {
+    "augment": [Example("one two three four five"), Example(CHINESE), Example("")],
     "c4_lines": [Example(f"{ENGLISH}\nMenu [1]\n\n{ENGLISH} [2]"), Example(CHINESE), Example("")],
     "canonical_url": [Example("a", columns={"url": "HTTP://www.Example.com/?b&a#c"}), Example("b", columns={"url": "none"}), Example("c")],
     "datatrove": [Example(ENGLISH), Example("buy cheap pills now", {"dropped_by_datatrove"})],
