@@ -7,15 +7,16 @@ presidio's \\b too; words before a number are read in the text itself. No patter
 
 from __future__ import annotations
 
-import datetime
 import ipaddress
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from dataplane.kernels.pii_candidates import ADDRESS, ALL, AT, NUMBER, PEM, PLATE, WORD
+from dataplane.transforms import pii_shapes
+from dataplane.transforms.pii_checks import shaped_cn_id, valid_cn_id
+from dataplane.transforms.pii_national import NATIONAL_IDS, NationalIds
 
 # Full-width ASCII variants U+FF01-U+FF5E lie 0xFEE0 above their twins; spaces and dashes of typesetters stand for plain ones.
 _NARROW = (
@@ -34,12 +35,6 @@ _EMAIL = (
 # GB 11643-1999: region, birth date, order, check character; written whole, as 6-8-4, or in fours as on forms.
 _CN_ID = r"(?<![0-9A-Za-z])[1-9]\d{5}(?P<gap>[ -]?)(?:18|19|20)\d{6}(?P=gap)\d{3}[\dXx](?![0-9A-Za-z])"
 _CN_ID_IN_FOURS = r"(?<![0-9A-Za-z])[1-9]\d{3}(?: {1,2}\d{4}){3} {1,2}\d[\dXx](?![0-9A-Za-z])"
-_ID_WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
-_ID_CHECKS = "10X98765432"
-# GB/T 2260: the first two digits are a province.
-_PROVINCES = frozenset(
-    map(str, (*range(11, 16), *range(21, 24), *range(31, 38), *range(41, 47), *range(50, 55), *range(61, 66), 71, 81, 82, 83))
-)
 # Blocks that the Chinese carriers hold: 13x-19x; written whole or in 3-4-4, also with the country code.
 _CN_MOBILE = r"(?<![0-9A-Za-z.+/=_-])(?:(?:\+|00)?86[ -]?)?1[3-9]\d(?:\d{8}|(?P<gap>[ -])\d{4}(?P=gap)\d{4})(?![0-9A-Za-z_]|[.-]\d)"
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
@@ -53,16 +48,38 @@ _CANDIDATES = {
     "cn_mobile": r"(?<!\d{5})1[3-9]\d[ -]?\d{4}[ -]?\d{4}(?!\d)",
     "ip": r"(?:\.\d{1,3}\.|:[0-9A-Fa-f]{0,4}:)[0-9A-Fa-f:/]",
 }
-KINDS = (*_CANDIDATES, "phone")
-# The same in RE2, which reads twenty times as fast: whether a kind is worth looking for in a document.
-_HINTS = {
-    "email": "@",
-    "cn_id": r"\d{6}[ -]?\d{8}[ -]?\d{3}[\dXx]|\d{4}(?: {1,2}\d{4}){3}",
-    "cn_mobile": r"1[3-9]\d[ -]?\d{4}[ -]?\d{4}",
-    "ip": r"\d(?:\.\d{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:/]",
-    "phone": r"\d(?:[ ()./-]{0,3}\d){6}",
+# What each kind could be hidden in: the bits of the candidates in which it is looked for. Where finds overlap the earlier kind wins.
+_BITS = {
+    "private_key": PEM,
+    "api_key": WORD | AT | ADDRESS,
+    "email": AT,
+    "cn_id": NUMBER,
+    "cn_id_shaped": NUMBER,
+    "cn_mobile": NUMBER,
+    "ip": ADDRESS,
+    "iban": WORD | NUMBER,
+    "crypto": WORD,
+    **dict.fromkeys(NATIONAL_IDS, NUMBER | WORD),
+    "card": NUMBER,
+    "bank_card": NUMBER,
+    "passport": NUMBER | WORD,
+    "driver_licence": NUMBER | WORD,
+    "cn_plate": PLATE,
+    "phone": NUMBER,
+}
+KINDS = tuple(_BITS)
+_SHAPES: dict[str, Callable[[str, str], Iterator[tuple[int, int]]]] = {
+    "api_key": pii_shapes.api_keys,
+    "iban": pii_shapes.ibans,
+    "crypto": pii_shapes.crypto_addresses,
+    "card": pii_shapes.cards,
+    "bank_card": pii_shapes.bank_cards,
+    "passport": pii_shapes.passports,
+    "driver_licence": pii_shapes.driver_licences,
+    "cn_plate": pii_shapes.plates,
 }
 MARGIN_CHARS = 330  # the longest address (RFC 5321, 4.5.3.1: 64 + 1 + 255) and a little
+WINDOW_MARGIN_CHARS = 112  # what is written around six digits, and a word before it
 _STOP = "。"  # no word character, and no ASCII dot, which would join what stands on both sides
 
 # What stands before four numbers with dots that are a version.
@@ -104,25 +121,39 @@ class Span:
     stop: int
 
 
+@dataclass(frozen=True)
+class Window:
+    """Where to look: first and last code point (exclusive), and the bits of what could be there."""
+
+    start: int
+    stop: int
+    bits: int
+
+
+def windows_of(candidates: Iterable[Sequence[int]], length: int) -> list[Window]:
+    """Windows around the candidates of one text, with room for what belongs to them, joined where they meet.
+
+    Args:
+        candidates: (first, last, bits), in any order.
+        length: Of the text, in code points.
+    """
+    joined: list[Window] = []
+    for first, last, bits in sorted((max(0, c[0] - _margin(c[2])), min(length, c[1] + _margin(c[2])), c[2]) for c in candidates):
+        if joined and first <= joined[-1].stop:
+            before = joined.pop()
+            first, last, bits = before.start, max(before.stop, last), before.bits | bits
+        joined.append(Window(first, last, bits))
+    return joined
+
+
+def _margin(bits: int) -> int:
+    return MARGIN_CHARS if bits & AT else WINDOW_MARGIN_CHARS
+
+
 def narrow(text: str) -> str:
     """The text with full-width ASCII variants as ASCII, of the same length."""
     # Translating is slow, and most full-width characters are punctuation of Chinese that no recogniser asks about.
     return text.translate(_NARROW) if not text.isascii() and _WIDE.search(text) else text
-
-
-def valid_cn_id(number: str) -> bool:
-    """Whether an 18-character Chinese ID number has the check character of GB 11643."""
-    total = sum(int(digit) * weight for digit, weight in zip(number[:17], _ID_WEIGHTS, strict=True))
-    return _ID_CHECKS[total % 11] == number[17].upper()
-
-
-def shaped_cn_id(number: str) -> bool:
-    """Whether it begins with a province and holds a day of the calendar."""
-    try:
-        datetime.date(int(number[6:10]), int(number[10:12]), int(number[12:14]))
-    except ValueError:
-        return False
-    return number[:2] in _PROVINCES
 
 
 def is_public_ip(address: str) -> bool:
@@ -144,41 +175,76 @@ class Recognizers:
     """The recognisers, loaded once.
 
     Args:
-        kinds: Which to use, in order; where finds overlap the earlier kind wins.
+        kinds: Which to use; where finds overlap the one earlier in `KINDS` wins.
         regions: Regions whose national phone numbers are recognised; international ones always are.
         private_ips: Whether addresses that lead nowhere on the internet count.
-        unchecked_ids: Whether ID-shaped numbers with a wrong check character count.
+        words: Whether a national number whose shape is not rare counts only beside a word that names it.
     """
 
-    def __init__(self, kinds: Sequence[str], regions: Sequence[str], *, private_ips: bool, unchecked_ids: bool) -> None:
-        self.private_ips, self.unchecked_ids = private_ips, unchecked_ids
+    def __init__(self, kinds: Sequence[str], regions: Sequence[str], *, private_ips: bool = False, words: bool = True) -> None:
+        self._kinds, self.private_ips = [kind for kind in KINDS if kind in kinds], private_ips
         makers: dict[str, Callable[[], Any]] = {
             "email": _email,
             "cn_id": lambda: _patterns("CN_ID", _CN_ID, _CN_ID_IN_FOURS),
+            "cn_id_shaped": lambda: _patterns("CN_ID", _CN_ID, _CN_ID_IN_FOURS),
             "cn_mobile": lambda: _patterns("CN_MOBILE", _CN_MOBILE),
             "ip": _ip,
             "phone": lambda: _phone(regions),
         }
-        self._recognizers = {kind: makers[kind]() for kind in kinds}
+        self._recognizers = {kind: makers[kind]() for kind in self._kinds if kind in makers}
         self._candidates = {kind: re.compile(pattern) for kind, pattern in _CANDIDATES.items()}
-        self._accepts = {"cn_id": self._accepts_id, "ip": self._accepts_ip}
+        self._accepts = {"cn_id": _accepts_id, "cn_id_shaped": _accepts_shaped_id, "ip": self._accepts_ip}
+        national = [kind for kind in self._kinds if kind in NATIONAL_IDS]
+        self._national = NationalIds(national, words=words) if national else None
 
-    def find(self, text: str) -> list[Span]:
-        """The finds in a text, in order and without overlaps."""
+    def find(self, text: str, windows: Sequence[Window] | None = None) -> list[Span]:
+        """The finds in a text, in order and without overlaps.
+
+        Args:
+            text: The document.
+            windows: Where to look, in order and apart; everywhere where left out.
+        """
         said = narrow(text)
         seen = said if text.isascii() else _UNSPACED.sub(_STOP, said)
+        found: list[Span] = []
+        for window in [Window(0, len(text), ALL)] if windows is None else windows:
+            found += self._find(seen[window.start : window.stop], said[window.start : window.stop], window, len(text))
+        # A private key is longer than a window.
+        if "private_key" in self._kinds and (windows is None or any(window.bits & PEM for window in windows)):
+            keys = [Span("private_key", start, stop) for start, stop in pii_shapes.private_keys(seen, said)]
+            found = _merged(keys, found)
+        return found
+
+    def _find(self, seen: str, said: str, window: Window, length: int) -> list[Span]:
+        """The finds in a window, as code points of the text; what touches an end at which the text goes on may be cut, and is left out."""
         taken: list[Span] = []
-        column = pa.array([seen], pa.large_string())
-        for kind, recognizer in self._recognizers.items():
-            if not pc.match_substring_regex(column, _HINTS[kind])[0].as_py():
+        for kind in self._asked(window.bits):
+            new = [span for span in self._of_kind(kind, seen, said) if not _is_cut(span, window, len(seen), length)]
+            taken = _merged(taken, new) if new else taken
+        return [Span(span.kind, window.start + span.start, window.start + span.stop) for span in taken]
+
+    def _asked(self, bits: int) -> Iterator[str]:
+        """The kinds that could be there; all national numbers are asked for at once, by the first of them."""
+        national = False
+        for kind in self._kinds:
+            if not _BITS[kind] & bits or kind == "private_key" or (kind in NATIONAL_IDS and national):
                 continue
+            national = national or kind in NATIONAL_IDS
+            yield kind
+
+    def _of_kind(self, kind: str, seen: str, said: str) -> Iterator[Span]:
+        if kind in NATIONAL_IDS:
+            yield from (Span(*found) for found in self._national.find(seen, said)) if self._national else ()
+        elif kind in _SHAPES:
+            yield from (Span(kind, start, stop) for start, stop in _SHAPES[kind](seen, said))
+        else:
+            recognizer = self._recognizers[kind]
             spans = _phones(recognizer, seen, said) if kind == "phone" else self._matches(kind, recognizer, seen, said)
-            taken = _merged(taken, [Span(kind, start, stop) for start, stop in spans])
-        return taken
+            yield from (Span(kind, start, stop) for start, stop in spans)
 
     def _matches(self, kind: str, recognizer: Any, text: str, said: str) -> Iterator[tuple[int, int]]:
         accepts = self._accepts.get(kind)
-        for first, last in _windows(self._candidates[kind], text):
+        for first, last in _windows(self._candidates[kind.removesuffix("_shaped")], text):
             piece = text[first:last]
             for start, stop in sorted(
                 {(found.start, found.end) for found in recognizer.analyze(piece, recognizer.supported_entities, None)}
@@ -187,10 +253,6 @@ class Recognizers:
                 cut = (start == 0 and first > 0) or (stop == len(piece) and last < len(text))
                 if not cut and (accepts is None or accepts(said, first + start, first + stop)):
                     yield first + start, first + stop
-
-    def _accepts_id(self, text: str, start: int, stop: int) -> bool:
-        number = re.sub(r"[ -]", "", text[start:stop])
-        return shaped_cn_id(number) and (self.unchecked_ids or valid_cn_id(number))
 
     def _accepts_ip(self, text: str, start: int, stop: int) -> bool:
         if (
@@ -201,6 +263,18 @@ class Recognizers:
             return False
         ip = _parse_ip(text[start:stop])
         return ip is not None and (self.private_ips or ip.is_global)
+
+
+def _accepts_id(text: str, start: int, stop: int) -> bool:
+    return _accepts_shaped_id(text, start, stop) and valid_cn_id(re.sub(r"[ -]", "", text[start:stop]))
+
+
+def _accepts_shaped_id(text: str, start: int, stop: int) -> bool:
+    return shaped_cn_id(re.sub(r"[ -]", "", text[start:stop]))
+
+
+def _is_cut(span: Span, window: Window, seen_chars: int, length: int) -> bool:
+    return (span.start == 0 and window.start > 0) or (span.stop == seen_chars and window.stop < length)
 
 
 def _windows(candidate: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
