@@ -46,6 +46,8 @@ def valid_luhn(digits: str) -> bool:
 
 def valid_iban(account: str) -> bool:
     """Whether an account number without spaces has its country's length and the check digits of ISO 7064, MOD 97-10."""
+    if account not in (account.upper(), account.lower()):
+        return False
     account = account.upper()
     if len(account) != IBAN_CHARS.get(account[:2]):
         return False
@@ -62,3 +64,25 @@ def valid_base58check(address: str) -> bool:
     raw = value.to_bytes(_ADDRESS_BYTES, "big")
     body, check = raw[:-_CHECK_BYTES], raw[-_CHECK_BYTES:]
     return hashlib.sha256(hashlib.sha256(body).digest()).digest()[:_CHECK_BYTES] == check
+
+
+def valid_bech32(address: str) -> bool:
+    """Whether a Bitcoin address in base 32 has the checksum of BIP 173 or of BIP 350."""
+    from presidio_analyzer.predefined_recognizers import CryptoRecognizer
+
+    return bool(CryptoRecognizer().validate_result(address.lower()))
+
+
+def valid_isbn13(digits: str) -> bool:
+    """Whether a number is one of a book: prefix 978 or 979 and the check digit of GTIN (ISO 2108)."""
+    if len(digits) != 13 or digits[:3] not in ("978", "979"):
+        return False
+    return sum(int(digit) * (3 if i % 2 else 1) for i, digit in enumerate(digits)) % 10 == 0
+
+
+def valid_mod_11_10(digits: str) -> bool:
+    """Whether a number ends in its check digit of ISO 7064, MOD 11,10, as German tax numbers do."""
+    product = 10
+    for digit in digits[:-1]:
+        product = ((int(digit) + product) % 10 or 10) * 2 % 11
+    return (11 - product) % 10 == int(digits[-1])

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dataplane.errors import EnvironmentFault
-from dataplane.transforms.pii_recognizers import Span, narrow
+from dataplane.transforms.pii_look import narrow
+from dataplane.transforms.pii_recognizers import Span
 
 KEY_VARIABLE = "TERRAPLANE_PII_KEY"
 _MIN_KEY_CHARS = 16

@@ -1,6 +1,6 @@
 """Accounts, cards, travel documents, plates and secrets: what a shape and a checksum, or a word nearby, make certain.
 
-A finder yields (start, stop) in code points; it is given the text as `pii_recognizers` sees it. Every repetition has a bound.
+A finder yields (start, stop) in code points. Every repetition has a bound.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from dataplane.transforms.pii_checks import IBAN_CHARS, valid_base58check, valid_iban, valid_luhn
+from dataplane.transforms.pii_checks import IBAN_CHARS, valid_base58check, valid_bech32, valid_iban, valid_isbn13, valid_luhn
+from dataplane.transforms.pii_look import Found, Look
 
-Found = Iterator[tuple[int, int]]
-
-_CONTEXT_CHARS = 48
 _START, _END = r"(?<![0-9A-Za-z_.,#/=&+-])", r"(?![0-9A-Za-z_]|[.,-]\d)"
 # 13 to 19 digits, whole or in groups with one sign between them.
 _LONG_NUMBER = re.compile(rf"{_START}\d(?:(?:-| {{1,2}})?\d){{12,18}}{_END}")
@@ -35,19 +33,28 @@ _OTHER_NUMBER = re.compile(
 _IBAN_START = re.compile(r"(?<![0-9A-Za-z])[A-Za-z]{2}\d{2}(?=[ -]?[0-9A-Za-z]{4})")
 _IBAN_MAX_CHARS = 34 + 9
 
-_PASSPORT_WORD = re.compile(r"passports?\b|pasaporte|passaporto|reisepass|travel document|护照|護照|通行证|通行證|여권", re.IGNORECASE)
+_PASSPORT_WORD = re.compile(
+    r"passports?\b|pasaporte|passaporto|passeport|reisepass|\bpass-?(?:nr|nummer)|travel document|护照|護照|通行证|通行證|여권|旅券",
+    re.IGNORECASE,
+)
 _PASSPORT = re.compile(
     r"(?<![0-9A-Za-z_-])(?:[A-Z]{0,3}\d{6,9}|[A-Z]\d{3}[A-Z]\d{4}|[A-Z][0-9A-Z]{7}\d)(?![0-9A-Za-z_-]|[.,]\d)", re.IGNORECASE
 )
+# Where nothing names it: letters before digits, or Germany's mixture of both.
+_BARE_PASSPORT = re.compile(
+    r"[A-Z]{1,3}\d{6,8}|[A-Z]\d{3}[A-Z]\d{4}|[CFGHJKLMNPRTVWXYZ](?=(?:[A-Z]{0,3}\d){4})[0-9A-Z]{7}\d", re.IGNORECASE
+)
 _LICENCE_WORD = re.compile(
-    r"driver'?s?'? licen[cs]e|driving licen[cs]e|führerschein|patente di guida|permis de conduire|驾驶证号?|驾照|駕照", re.IGNORECASE
+    r"\b(?:driver'?s?'?|driving)? ?licen[cs]e\b(?! key)|führerschein|fahrerlaubnis|patente|permis de conduire"
+    r"|permiso de conduc|운전면허|驾驶证号?|驾照|駕照",
+    re.IGNORECASE,
 )
-_LICENCE = re.compile(r"(?<![0-9A-Za-z_-])[A-Z]{0,5}\d{5,14}[0-9A-Z]{0,5}(?![0-9A-Za-z_-]|[.,]\d)", re.IGNORECASE)
-_PLATE = re.compile(
-    r"[京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼][A-HJ-NP-Z][·•・. ]?"
-    r"(?:[DF][A-HJ-NP-Z0-9]\d{4}|\d{5}[DF]|(?=[A-HJ-NP-Z]{0,2}\d|\d)[A-HJ-NP-Z0-9]{4}[A-HJ-NP-Z0-9挂学警港澳])(?![0-9A-Za-z])"
+_LICENCE = re.compile(
+    r"(?<![0-9A-Za-z_-])(?:[A-Z]{0,5}\d{5,14}[0-9A-Z]{0,5}|U1[0-9A-Z]{7}[A-Z]|\d\d(?P<gap>[ -])\d\d(?P=gap)\d{6}(?P=gap)\d\d)"
+    r"(?![0-9A-Za-z_-]|[.,]\d)",
+    re.IGNORECASE,
 )
-_PLATE_DIGITS = 2
+_BARE_LICENCE = re.compile(r"[A-Z]{2}(?:\d{7}[A-Z]|\d{8}[0-9A-Z])|U1[0-9A-Z]{7}[A-Z]|\d\d([ -])\d\d\1\d{6}\1\d\d", re.IGNORECASE)
 
 _BASE58 = re.compile(r"(?<![0-9A-Za-z])[13LMDT][1-9A-HJ-NP-Za-km-z]{24,34}(?![0-9A-Za-z])")
 _BECH32 = re.compile(r"(?<![0-9A-Za-z])bc1[02-9ac-hj-np-z]{6,87}(?![0-9A-Za-z])", re.IGNORECASE)
@@ -75,46 +82,37 @@ _PEM = re.compile(
 )
 
 
-def near(word: re.Pattern[str], text: str, start: int, stop: int) -> bool:
-    """Whether a word stands shortly before the place, or just behind it, on the same line."""
-    before = text[max(0, start - _CONTEXT_CHARS) : start].rpartition("\n")[2]
-    after = text[stop : stop + _CONTEXT_CHARS // 2].partition("\n")[0]
-    return word.search(before) is not None or word.search(after) is not None
-
-
-def cards(seen: str, said: str) -> Found:
+def cards(look: Look) -> Found:
     """Numbers of payment cards: an issuer's first digits and length, and the check digit."""
-    for start, stop, digits in _long_numbers(seen):
-        if valid_luhn(digits) and (_issued(digits, said, start, stop)):
+    for start, stop, digits in _long_numbers(look):
+        if _is_issued(digits, look, start, stop) and not valid_isbn13(digits):
             yield start, stop
 
 
-def _issued(digits: str, said: str, start: int, stop: int) -> bool:
-    if near(_CARD_WORD, said, start, stop):
+def _is_issued(digits: str, look: Look, start: int, stop: int) -> bool:
+    if look.near(_CARD_WORD, start, stop):
         return True
-    return _ISSUERS.fullmatch(digits) is not None and not _OTHER_NUMBER.search(said[max(0, start - _CONTEXT_CHARS) : start])
+    return _ISSUERS.fullmatch(digits) is not None and not _OTHER_NUMBER.search(look.before(start))
 
 
-def bank_cards(seen: str, said: str) -> Found:
+def bank_cards(look: Look) -> Found:
     """Other numbers of 13 to 19 digits with a check digit beside a word like "account"."""
-    for start, stop, digits in _long_numbers(seen):
-        if valid_luhn(digits) and near(_BANK_WORD, said, start, stop):
-            yield start, stop
+    return ((start, stop) for start, stop, _ in _long_numbers(look) if look.near(_BANK_WORD, start, stop))
 
 
-def _long_numbers(text: str) -> Iterator[tuple[int, int, str]]:
-    for match in _LONG_NUMBER.finditer(text):
+def _long_numbers(look: Look) -> Iterator[tuple[int, int, str]]:
+    for match in _LONG_NUMBER.finditer(look.seen):
         groups = _GROUPS.split(match[0])
         # Columns of a table are not written in fours.
-        if len(groups) == 1 or all(3 <= len(group) <= 7 for group in groups[:-1]):
+        if (len(groups) == 1 or all(3 <= len(group) <= 7 for group in groups[:-1])) and valid_luhn("".join(groups)):
             yield match.start(), match.end(), "".join(groups)
 
 
-def ibans(seen: str, _said: str) -> Found:
+def ibans(look: Look) -> Found:
     """Account numbers of their country's length with right check digits, whole or in groups."""
-    for match in _IBAN_START.finditer(seen):
-        stop = _after(seen, match.start(), IBAN_CHARS.get(match[0][:2].upper(), 0))
-        if stop and valid_iban(re.sub("[ -]", "", seen[match.start() : stop])):
+    for match in _IBAN_START.finditer(look.seen):
+        stop = _after(look.seen, match.start(), IBAN_CHARS.get(match[0][:2].upper(), 0))
+        if stop and valid_iban(re.sub("[ -]", "", look.seen[match.start() : stop])):
             yield match.start(), stop
 
 
@@ -131,47 +129,34 @@ def _after(text: str, start: int, characters: int) -> int:
     return 0
 
 
-def passports(seen: str, said: str) -> Found:
+def passports(look: Look) -> Found:
     """Numbers of travel documents beside a word that says so."""
-    return _named(_PASSPORT, _PASSPORT_WORD, seen, said)
+    return _named(_PASSPORT, _PASSPORT_WORD, _BARE_PASSPORT, look)
 
 
-def driver_licences(seen: str, said: str) -> Found:
+def driver_licences(look: Look) -> Found:
     """Numbers of driving licences beside a word that says so."""
-    return _named(_LICENCE, _LICENCE_WORD, seen, said)
+    return _named(_LICENCE, _LICENCE_WORD, _BARE_LICENCE, look)
 
 
-def _named(shape: re.Pattern[str], word: re.Pattern[str], seen: str, said: str) -> Found:
-    if word.search(said):
-        for match in shape.finditer(seen):
-            if near(word, said, match.start(), match.end()):
+def _named(shape: re.Pattern[str], word: re.Pattern[str], bare: re.Pattern[str], look: Look) -> Found:
+    if look.bare or word.search(look.said):
+        for match in shape.finditer(look.seen):
+            if look.near(word, *match.span()) or (bare.fullmatch(match[0]) and look.alone(*match.span())):
                 yield match.span()
 
 
-def plates(_seen: str, said: str) -> Found:
-    """Chinese number plates (GA 36-2018): province, office, five or six signs."""
-    for match in _PLATE.finditer(said):
-        if sum(map(str.isdigit, match[0])) >= _PLATE_DIGITS:
-            yield match.span()
-
-
-def crypto_addresses(seen: str, said: str) -> Found:
+def crypto_addresses(look: Look) -> Found:
     """Addresses with a right checksum; hexadecimal ones, which need none, beside a word."""
-    yield from (match.span() for match in _BASE58.finditer(seen) if valid_base58check(match[0]))
-    yield from (match.span() for match in _BECH32.finditer(seen) if _valid_bech32(match[0]))
-    yield from (match.span() for match in _HEX_ADDRESS.finditer(seen) if near(_WALLET_WORD, said, *match.span()))
+    yield from (match.span() for match in _BASE58.finditer(look.seen) if valid_base58check(match[0]))
+    yield from (match.span() for match in _BECH32.finditer(look.seen) if valid_bech32(match[0]))
+    yield from (match.span() for match in _HEX_ADDRESS.finditer(look.seen) if look.near(_WALLET_WORD, *match.span()))
 
 
-def _valid_bech32(address: str) -> bool:
-    from presidio_analyzer.predefined_recognizers import CryptoRecognizer
-
-    return bool(CryptoRecognizer().validate_result(address.lower()))
-
-
-def api_keys(seen: str, _said: str) -> Found:
+def api_keys(look: Look) -> Found:
     """Keys with a known prefix, and random values that are assigned to a name like api_key."""
-    yield from (match.span() for match in _KEY.finditer(seen))
-    for match in _ASSIGNED.finditer(seen):
+    yield from (match.span() for match in _KEY.finditer(look.seen))
+    for match in _ASSIGNED.finditer(look.seen):
         if _is_random(match["value"]):
             yield match.span("value")
 
@@ -182,6 +167,6 @@ def _is_random(value: str) -> bool:
     return bits >= _KEY_BITS_PER_CHAR and sum(map(str.isdigit, value)) >= 2 and any(map(str.isalpha, value))
 
 
-def private_keys(_seen: str, said: str) -> Found:
+def private_keys(look: Look) -> Found:
     """PEM and OpenPGP private keys, cut off ones too."""
-    return (match.span() for match in _PEM.finditer(said))
+    return (match.span() for match in _PEM.finditer(look.said))

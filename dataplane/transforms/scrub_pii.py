@@ -26,7 +26,7 @@ SPAN = pa.struct({"kind": pa.string(), "start": pa.int32(), "stop": pa.int32()})
 class ScrubPii(Transform):
     """Replaces each find by its tag, such as [EMAIL]."""
 
-    name, version = "scrub_pii", "3"
+    name, version = "scrub_pii", "4"
     reads = {"text": pa.large_string()}
     # Where the replacements stand in the new text: what was there is kept nowhere.
     writes = {"n": pa.int32(), "spans": pa.list_(SPAN)}
@@ -40,7 +40,7 @@ class ScrubPii(Transform):
             description="Kinds that are replaced. cn_id_shaped is a Chinese ID number whose check character may be wrong.",
         )
         regions: tuple[Annotated[str, Field(pattern="^[A-Z]{2}$")], ...] = Field(
-            ("US", "GB", "CN"),
+            (),
             description="Regions (ISO 3166) whose national phone numbers are recognised; empty for all. International ones always are.",
         )
         private_ips: bool = Field(False, description="Whether addresses that lead nowhere on the internet are replaced too.")

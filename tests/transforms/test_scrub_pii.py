@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dataplane.testing import conformance
 from dataplane.transforms.pii_checks import valid_cn_id
-from dataplane.transforms.pii_recognizers import Recognizers, narrow
+from dataplane.transforms.pii_look import narrow
+from dataplane.transforms.pii_recognizers import Recognizers
 from dataplane.transforms.scrub_pii import ScrubPii
 
 
