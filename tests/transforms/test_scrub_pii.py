@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataplane.testing import conformance
-from dataplane.transforms.pii_recognizers import Recognizers, narrow, valid_cn_id
+from dataplane.transforms.pii_checks import valid_cn_id
+from dataplane.transforms.pii_look import narrow
+from dataplane.transforms.pii_recognizers import Recognizers
 from dataplane.transforms.scrub_pii import ScrubPii
 
 
@@ -102,10 +104,10 @@ def test_counts_are_by_kind_and_n_is_their_sum(scrub: ScrubPii) -> None:
 
 
 def test_kinds_tags_and_switches_are_params() -> None:
-    operator = ScrubPii({"kinds": ["email", "ip", "cn_id"], "tag": "<{kind}>", "private_ips": True, "unchecked_ids": True})
+    operator = ScrubPii({"kinds": ["email", "ip", "cn_id_shaped"], "tag": "<{kind}>", "private_ips": True})
     operator.open()
     text = "a@example.com 10.0.0.1 110105194912310021 +1 650-253-0000"
-    assert run(operator, text) == "<EMAIL> <IP> <CN_ID> +1 650-253-0000"
+    assert run(operator, text) == "<EMAIL> <IP> <CN_ID_SHAPED> +1 650-253-0000"
 
 
 @given(st.text(max_size=80))
@@ -120,7 +122,7 @@ def test_spans_are_code_points_of_the_line_and_do_not_overlap(text: str) -> None
     assert all(left.stop <= right.start for left, right in pairwise(spans))
 
 
-RECOGNIZERS = Recognizers(("email",), ("US",), private_ips=False, unchecked_ids=False)
+RECOGNIZERS = Recognizers(("email",), ("US",), private_ips=False)
 
 
 def test_a_clean_text_is_left_to_the_first_look(scrub: ScrubPii, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +145,7 @@ def test_it_conforms() -> None:
 
 def test_synthetic_english_is_scrubbed_as_its_spans_say(shared_data: Path) -> None:
     entities = {"EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS"}
-    recognizers = Recognizers(("email", "ip", "phone"), ("US", "GB", "CN"), private_ips=True, unchecked_ids=False)
+    recognizers = Recognizers(("email", "ip", "phone"), ("US", "GB", "CN"), private_ips=True)
     hit = missed = wrong = 0
     for case in json.loads((shared_data / "pii/presidio_research/generated_large.json").read_text()):
         gold = [(span["start_position"], span["end_position"]) for span in case["spans"] if span["entity_type"] in entities]
@@ -158,7 +160,7 @@ def test_synthetic_english_is_scrubbed_as_its_spans_say(shared_data: Path) -> No
 
 @pytest.mark.parametrize("group", ["Phone", "IDCard", "Email"])
 def test_chinese_cases_are_found_as_often_as_they_say(shared_data: Path, group: str) -> None:
-    recognizers = Recognizers(("email", "cn_id", "cn_mobile"), ("CN",), private_ips=False, unchecked_ids=False)
+    recognizers = Recognizers(("email", "cn_id", "cn_mobile"), ("CN",), private_ips=False)
     wrong = []
     for case in json.loads((shared_data / "pii/cn_cases/cases.json").read_text()):
         if group not in case["group"]:
