@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from dataplane.kernels.lines import line_break
 from dataplane.kernels.unicode import (
-    ALPHA,
     BOUNDS,
     CJK,
     DIGIT,
@@ -34,7 +33,7 @@ from dataplane.kernels.unicode import (
 Mask = npt.NDArray[np.bool_]
 
 # Columns of `Lines.counts`.
-WORDS, SOLID_WORDS, LONGEST, CJK_CHARS, LETTERS, UPPER, DIGITS, OTHERS = range(8)
+WORDS, SOLID_WORDS, LONGEST, CJK_CHARS, CHARS, UPPER, DIGITS, OTHERS = range(8)
 _N_COUNTS = 8
 _NEWLINE = 0x0A
 # What numbers are written with beside digits: "1,234.56", "12/04/2020", "10:30", "3-4", "№ 5", "50%".
@@ -78,8 +77,8 @@ class Lines:
 
         Returns:
             int32 [m, 8]: words between white space, those with a letter or number, and characters of the longest, a CJK
-            character being a word; CJK characters; letters; upper-case letters; digits; characters that are no digit, no
-            white space and no sign that numbers are written with
+            character being a word; CJK characters; characters but white space; upper-case letters; digits; characters that
+            are no digit, no white space and no sign that numbers are written with
         """
         return _counts(self.data, self.inner, classes(), _letters_and_signs())  # type: ignore[no-any-return]
 
@@ -230,7 +229,7 @@ def _gather(data, inner):  # type: ignore[no-untyped-def]
 
 @nb.njit(nb.void(OCTETS, nb.int64, nb.int64, OCTETS, OCTETS, nb.int32[::1]), cache=True, nogil=True)
 def _count(data, at, stop, table, signs, row):  # type: ignore[no-untyped-def]
-    words = solid_words = longest = cjk = letters = upper = digits = others = 0
+    words = solid_words = longest = cjk = chars = upper = digits = others = 0
     length, solid = 0, False
     before = nb.int64(SPACE)
     while at < stop:
@@ -247,13 +246,13 @@ def _count(data, at, stop, table, signs, row):  # type: ignore[no-untyped-def]
         solid_words += bits & SOLID != 0 and not solid
         solid = solid or bits & SOLID != 0
         cjk += bits & CJK != 0
-        letters += bits & ALPHA != 0
+        chars += 1
         upper += sign & _UPPER_BIT
         digits += bits & DIGIT != 0
         others += bits & DIGIT == 0 and sign & _NUMBER_BIT == 0
         before = bits
     row[WORDS], row[SOLID_WORDS], row[LONGEST], row[CJK_CHARS] = words, solid_words, longest, cjk
-    row[LETTERS], row[UPPER], row[DIGITS], row[OTHERS] = letters, upper, digits, others
+    row[CHARS], row[UPPER], row[DIGITS], row[OTHERS] = chars, upper, digits, others
 
 
 @nb.njit(nb.int32[:, ::1](OCTETS, nb.int64[:, ::1], OCTETS, OCTETS), cache=True, nogil=True)

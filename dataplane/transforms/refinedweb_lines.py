@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from dataplane.kernels.line_edits import CJK_CHARS, DIGITS, LETTERS, OTHERS, SOLID_WORDS, UPPER, Lines, Mask, cut, found, join, tidy
+from dataplane.kernels.line_edits import CHARS, CJK_CHARS, DIGITS, OTHERS, SOLID_WORDS, UPPER, Lines, Mask, cut, found, join, tidy
 from dataplane.kernels.unicode import I32, I64
 from dataplane.operator import Rewrite, Transform
 from dataplane.params import Params as BaseParams
@@ -35,7 +35,10 @@ class RefinedwebLines(Transform):
         """What goes."""
 
         max_uppercase_share: float = Field(
-            0.5, ge=0, le=1, description="Lines with a larger share of capitals among their letters go; published as `mainly`."
+            0.5,
+            ge=0,
+            le=1,
+            description="Lines with a larger share of capitals among their characters, white space left out, go; published as `mainly`.",
         )
         numeric: bool = Field(True, description="Whether lines of nothing but digits and the signs that numbers are written with go.")
         counters: bool = Field(True, description="Whether lines that are counters, such as `3 likes`, go.")
@@ -69,7 +72,7 @@ class RefinedwebLines(Transform):
         """
         params, left = self.params, np.ones(len(text), np.bool_)
         faults = {
-            "uppercase": counts[:, UPPER] > params.max_uppercase_share * counts[:, LETTERS],
+            "uppercase": counts[:, UPPER] > params.max_uppercase_share * counts[:, CHARS],
             "numeric": (counts[:, DIGITS] > 0) & (counts[:, OTHERS] == 0) & params.numeric,
             "counter": found(text, COUNTER, (counts[:, DIGITS] > 0) & params.counters),
             "one_word": (words > 0) & (words < params.min_words),
