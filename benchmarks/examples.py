@@ -18,7 +18,7 @@ import yaml
 from dataplane import schema
 from dataplane.deciding import Decider, Rule
 from dataplane.errors import DataError
-from dataplane.operator import Annotator
+from dataplane.operator import Transform
 from dataplane.registry import operator_class
 from dataplane.ruleset import RuleSet, load_rule_set
 from dataplane.testing import Example, batch_of
@@ -62,7 +62,7 @@ def rule_examples(name: str) -> list[Shown]:
     wanted = [("", example) for example in own["keep"]] + list(own["drop"].items())
     texts = [_text(example["text"], listed["texts"]) for _, example in wanted]
     meta = [(example.get("kind", "web"), example.get("lang", "en")) for _, example in wanted]
-    found = _decide(rules, texts, meta)
+    found = _decide(rules, [Example(text, columns=_columns(example)) for text, (_, example) in zip(texts, wanted, strict=True)], meta)
     shown = [Shown(text, *of, reason, values) for text, of, (reason, _), values in zip(texts, meta, wanted, found, strict=True)]
     if faults := list(_faults(rules, shown)):
         raise DataError("; ".join(faults), where="dataplane/rules/examples.yaml", fix="correct the example, or the rule")
@@ -87,7 +87,12 @@ def _text(parts: str | Sequence[Any], texts: Mapping[str, str]) -> str:
     return re.sub(r"\{\{|\}\}|\{(\w+)\}", lambda found: texts[found[1]] if found[1] else found[0][0], joined)
 
 
-def _decide(rules: RuleSet, texts: Sequence[str], meta: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+def _columns(example: Mapping[str, str]) -> dict[str, str]:
+    """What an operator reads beside the text, where the example says it."""
+    return {"mime": example["mime"]} if "mime" in example else {}
+
+
+def _decide(rules: RuleSet, texts: Sequence[Example], meta: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
     """For each text the rules that drop it, with the signals that decided."""
     full = pa.record_batch(
         {
@@ -107,10 +112,9 @@ def _decide(rules: RuleSet, texts: Sequence[str], meta: Sequence[tuple[str, str]
     return found
 
 
-def _signals(name: str, texts: Sequence[str]) -> dict[str, pa.Array]:
-    operator = operator_class(name)({})
-    if not isinstance(operator, Annotator):
-        raise DataError(f"operator {name!r} measures nothing", where="dataplane/rules/examples.yaml", fix="correct `reads` of the rule set")
+def _signals(name: str, texts: Sequence[Example]) -> dict[str, pa.Array]:
+    operator: Any = operator_class(name)({})
     operator.open()
-    batch = batch_of(operator, [Example(text) for text in texts])
-    return {schema.signal_column(name, signal): array for signal, array in operator.annotate(batch).items()}
+    batch = batch_of(operator, texts)
+    signals = operator.transform(batch).signals if isinstance(operator, Transform) else operator.annotate(batch)
+    return {schema.signal_column(name, signal): array for signal, array in signals.items()}
