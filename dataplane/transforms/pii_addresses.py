@@ -27,6 +27,9 @@ _IPV6 = re.compile(
 _SLICE = re.compile(r"\d{0,4}::\d{0,4}")
 # What stands before four numbers with dots that are a version, or behind those of a section.
 _VERSION = re.compile(r"(?:\b(?:version|release|build|firmware|ver\.?|v|section|chapter|§)|版本号?|版|第)[ \t:：=]{0,3}$", re.IGNORECASE)
+_COMPARED = re.compile(r"(?:[<>~!^]=?|==) ?$")
+# Paths of drawings are decimals that need no space between them: "1.52-.87 3.51.98.32 2.03.5".
+_DECIMAL_BEFORE, _DECIMAL_AFTER = re.compile(r"\d?\.\d+[ ,-]$"), re.compile(r"[ ,-]-?\d*\.\d")
 _SECTION = re.compile(r" ?[章节節条條款]")
 _ADDRESS_WORD = re.compile(
     r"\b(?:ip(?:v[46])?|hosts?|servers?|dns|ping|address(?:es)?|gateway|subnet|router|proxy|loopback|localhost|connect(?:ed|ing)?|src|dst|from)\b"
@@ -72,11 +75,14 @@ def ips(*, private: bool) -> Callable[[Look], Found]:
 
 def _is_address(look: Look, start: int, stop: int, *, public: bool) -> bool:
     before = look.before(start)
-    if _VERSION.search(before) or _SECTION.match(look.said, stop):
+    if any(word.search(before) for word in (_VERSION, _COMPARED)) or _SECTION.match(look.said, stop):
+        return False
+    if _DECIMAL_BEFORE.search(before) and _DECIMAL_AFTER.match(look.said, stop):
         return False
     found = look.said[start:stop]
-    if _SLICE.fullmatch(found) or (public and _is_low(found)):
-        return look.alone(start, stop) or _ADDRESS_WORD.search(before.rpartition("\n")[2][-_NEAR_CHARS:]) is not None
+    is_slice = _SLICE.fullmatch(found) is not None
+    if is_slice or (public and _is_low(found)):
+        return (is_slice and look.alone(start, stop)) or _ADDRESS_WORD.search(before.rpartition("\n")[2][-_NEAR_CHARS:]) is not None
     return True
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 Found = Iterator[tuple[int, int]]
 
-CONTEXT_CHARS = 48
+CONTEXT_CHARS, AFTER_CHARS = 48, 32
 # Full-width ASCII variants U+FF01-U+FF5E lie 0xFEE0 above their twins; spaces and dashes of typesetters stand for plain ones.
 _NARROW = (
     {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
@@ -55,7 +55,7 @@ class Look:
     def near(self, word: re.Pattern[str], start: int, stop: int) -> bool:
         """Whether a word stands shortly before the place, or just behind it, on the same line."""
         before = self.said[max(0, start - CONTEXT_CHARS) : start].rpartition("\n")[2]
-        after = self.said[stop : stop + CONTEXT_CHARS // 2].partition("\n")[0]
+        after = self.said[stop : stop + AFTER_CHARS].partition("\n")[0]
         return word.search(before) is not None or word.search(after) is not None
 
     def before(self, start: int) -> str:

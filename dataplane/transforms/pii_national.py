@@ -99,8 +99,8 @@ NATIONAL_IDS = {
 
 # Checks beside those of presidio, on the digits alone.
 _CHECKS: dict[str, Callable[[str], bool]] = {"de_vat_id": valid_mod_11_10}
-# Ten digits with this check digit are an ISBN as well: without words they count only in groups.
-_BARE = {"uk_nhs": re.compile(r"\d{3}([ -])\d{3}\1\d{4}")}
+# Ten digits with these check digits are books and points of time as well: without words they count only in groups.
+_BARE = {"uk_nhs": re.compile(r"\d{3}([ -])\d{3}\1\d{4}"), "kr_brn": re.compile(r"\d{3}-\d\d-\d{5}")}
 
 
 @dataclass(frozen=True)

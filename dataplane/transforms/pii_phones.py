@@ -16,7 +16,7 @@ from dataplane.transforms.pii_look import Found, Look
 
 # Digits with little between them, as far as they go: a part of a longer run is no phone number. Its end is looked at in code, since a
 # pattern that fails there would begin anew at each digit.
-_RUN = re.compile(r"(?<![\w.,+/=#$€£¥%@&-])(?<!\d:)(?:\+ ?|\()?\d(?:[ ()./-]{0,3}\d)*+(?P<extension> ?(?:x|ext\.? ?|#)\d{1,7})?")
+_RUN = re.compile(r"(?<![\w.+/=#$€£¥%@&-])(?<!\d[:,])(?:\+ ?|\()?\d(?:[ ()./-]{0,3}\d)*+(?P<extension> ?(?:x|ext\.? ?|#)\d{1,7})?")
 _GOES_ON = re.compile(r"[\w%]|[.,:/-]\d")
 _RUN_CHARS = 120
 _DIGITS = range(7, 18)
@@ -43,10 +43,11 @@ _DATE = re.compile(
     rf"|\({_YEAR}\)|{_YEAR}{_MONTH}{_DAY}(?!\d)"
 )
 # North America's form: with the country code or an extension whatever the digits, else where the plan has the number.
-_NANP = re.compile(r"(?P<country>(?:\+|00)?1[-. ])?(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4}")
+_NANP = re.compile(r"(?P<country>(?:\+|00)?1[-. ])?(?:\(\d{3}\) ?\d{3}[-.]|\d{3}-\d{3}-|\d{3}\.\d{3}\.)\d{4}")
 # Thousands, and what a matrix holds: no groups of a phone number.
 _THOUSANDS = re.compile(r"\d{1,3}(?: \d{3})+$|\d+(?:\.\d+)*$")
 _TRUNK = re.compile(r"(?:\(0?\d{1,4}\) ?|0\d{1,4}[-/ ])\d{2,8}(?:[ -]\d{2,5}){0,3}")
+_ZIP = re.compile(r"\d{5}-\d{4}")  # US Postal Service, ZIP+4
 _TRUNK_DIGITS = range(9, 13)
 _PART = re.compile(rf"(?<![^ ])(?:{_NANP.pattern.replace('?P<country>', '?:')}|\+\d{{1,3}} ?\d[\d-]{{6,14}})(?![^ ])")
 
@@ -105,7 +106,7 @@ def _is_phone(look: Look, run: Number, regions: tuple[str, ...], *, chosen: bool
         return run.n_digits in _NAMED_DIGITS and (_THOUSANDS.match(run.core) is None or in_some_plan(run.core, regions))
     if run.n_digits not in _DIGITS:
         return False
-    if look.alone(run.start, run.stop) and (chosen or run.core[0] == "0"):
+    if look.alone(run.start, run.stop) and chosen:
         return in_some_plan(run.core, regions)
     return _is_written(run.core, run.extension, regions)
 
@@ -130,7 +131,12 @@ def _is_nanp(core: str, extension: str, regions: tuple[str, ...]) -> bool:
 def _is_trunk(core: str) -> bool:
     groups = re.findall(r"\d+", core)
     # Pairs alone are lists of numbers more often than numbers of phones.
-    return sum(map(len, groups)) in _TRUNK_DIGITS and _TRUNK.fullmatch(core) is not None and any(len(group) > 2 for group in groups)
+    return (
+        sum(map(len, groups)) in _TRUNK_DIGITS
+        and _TRUNK.fullmatch(core) is not None
+        and not _ZIP.fullmatch(core)
+        and any(len(group) > 2 for group in groups)
+    )
 
 
 @lru_cache(maxsize=1 << 16)

@@ -45,16 +45,19 @@ _BARE_PASSPORT = re.compile(
     r"[A-Z]{1,3}\d{6,8}|[A-Z]\d{3}[A-Z]\d{4}|[CFGHJKLMNPRTVWXYZ](?=(?:[A-Z]{0,3}\d){4})[0-9A-Z]{7}\d", re.IGNORECASE
 )
 _LICENCE_WORD = re.compile(
-    r"\b(?:driver'?s?'?|driving)? ?licen[cs]e\b(?! key)|führerschein|fahrerlaubnis|patente|permis de conduire"
-    r"|permiso de conduc|운전면허|驾驶证号?|驾照|駕照",
+    r"\b(?:driver'?s?'?|driving) ?licen[cs]e\b|\blicen[cs]e(?: (?:number|no\.?|is|#)){0,2}[ :]{0,2}$|führerschein|fahrerlaubnis|patente"
+    r"|permis de conduire|permiso de conduc|운전면허|驾驶证号?|驾照|駕照",
     re.IGNORECASE,
 )
 _LICENCE = re.compile(
-    r"(?<![0-9A-Za-z_-])(?:[A-Z]{0,5}\d{5,14}[0-9A-Z]{0,5}|U1[0-9A-Z]{7}[A-Z]|\d\d(?P<gap>[ -])\d\d(?P=gap)\d{6}(?P=gap)\d\d)"
+    r"(?<![0-9A-Za-z_./-])(?:[A-Z]{0,5}\d{5,14}[0-9A-Z]{0,5}|U1[0-9A-Z]{7}[A-Z]|\d\d(?P<gap>[ -])\d\d(?P=gap)\d{6}(?P=gap)\d\d)"
     r"(?![0-9A-Za-z_-]|[.,]\d)",
     re.IGNORECASE,
 )
 _BARE_LICENCE = re.compile(r"[A-Z]{2}(?:\d{7}[A-Z]|\d{8}[0-9A-Z])|U1[0-9A-Z]{7}[A-Z]|\d\d([ -])\d\d\1\d{6}\1\d\d", re.IGNORECASE)
+
+_LINK = re.compile(r"(?:[^\w\n]|\b(?:number|num|no|nr|is|was|id|card|de|n)\b|号码|號碼|号|號|为|為|是){0,8}$", re.IGNORECASE)
+_WORD_CHARS = 24
 
 _BASE58 = re.compile(r"(?<![0-9A-Za-z])[13LMDT][1-9A-HJ-NP-Za-km-z]{24,34}(?![0-9A-Za-z])")
 _BECH32 = re.compile(r"(?<![0-9A-Za-z])bc1[02-9ac-hj-np-z]{6,87}(?![0-9A-Za-z])", re.IGNORECASE)
@@ -142,8 +145,16 @@ def driver_licences(look: Look) -> Found:
 def _named(shape: re.Pattern[str], word: re.Pattern[str], bare: re.Pattern[str], look: Look) -> Found:
     if look.bare or word.search(look.said):
         for match in shape.finditer(look.seen):
-            if look.near(word, *match.span()) or (bare.fullmatch(match[0]) and look.alone(*match.span())):
+            if _is_named(word, look, *match.span()) or (bare.fullmatch(match[0]) and look.alone(*match.span())):
                 yield match.span()
+
+
+def _is_named(word: re.Pattern[str], look: Look, start: int, stop: int) -> bool:
+    """Whether a word is near; digits alone, which count applications as well, need it right before them."""
+    if not look.seen[start:stop].isdigit():
+        return look.near(word, start, stop)
+    link = _LINK.search(look.before(start))
+    return link is not None and word.search(look.before(start)[: link.start()][-_WORD_CHARS:]) is not None
 
 
 def crypto_addresses(look: Look) -> Found:
