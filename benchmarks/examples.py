@@ -18,10 +18,9 @@ import yaml
 from dataplane import schema
 from dataplane.deciding import Decider, Rule
 from dataplane.errors import DataError
-from dataplane.operator import Transform
 from dataplane.registry import operator_class
 from dataplane.ruleset import RuleSet, load_rule_set
-from dataplane.testing import Example, batch_of
+from dataplane.testing import Example, apply, batch_of
 
 DECLARED = "language"  # its signals are those that an example declares: the model is no part of the rules
 
@@ -32,15 +31,13 @@ class Shown:
 
     Attributes:
         text: Its text.
-        kind: Kind of the document.
-        lang: Its language.
+        columns: What else is declared of the document: kind, lang, mime.
         reason: The rule that it is an example of; empty for one that is kept.
         values: Reason -> the signals that decided, for every rule that dropped it.
     """
 
     text: str
-    kind: str
-    lang: str
+    columns: Mapping[str, Any]
     reason: str
     values: Mapping[str, str]
 
@@ -60,10 +57,9 @@ def rule_examples(name: str) -> list[Shown]:
     listed = read()
     rules, own = load_rule_set(name), listed["sets"].get(name, {"keep": [], "drop": {}})
     wanted = [("", example) for example in own["keep"]] + list(own["drop"].items())
-    texts = [_text(example["text"], listed["texts"]) for _, example in wanted]
-    meta = [(example.get("kind", "web"), example.get("lang", "en")) for _, example in wanted]
-    found = _decide(rules, [Example(text, columns=_columns(example)) for text, (_, example) in zip(texts, wanted, strict=True)], meta)
-    shown = [Shown(text, *of, reason, values) for text, of, (reason, _), values in zip(texts, meta, wanted, found, strict=True)]
+    documents = [_document(example, listed["texts"]) for _, example in wanted]
+    found = _decide(rules, documents)
+    shown = [Shown(document.text, document.columns, reason, of) for document, (reason, _), of in zip(documents, wanted, found, strict=True)]
     if faults := list(_faults(rules, shown)):
         raise DataError("; ".join(faults), where="dataplane/rules/examples.yaml", fix="correct the example, or the rule")
     return shown
@@ -81,40 +77,40 @@ def _faults(rules: RuleSet, shown: Sequence[Shown]) -> Iterator[str]:
             yield f"{example.text[:60]!r} is listed as kept by {rules.name}, and is dropped for {sorted(example.values)}"
 
 
+def _document(example: Mapping[str, Any], texts: Mapping[str, str]) -> Example:
+    declared = {"kind": "web", "lang": "en"} | {name: value for name, value in example.items() if name != "text"}
+    return Example(_text(example["text"], texts), columns=declared)
+
+
 def _text(parts: str | Sequence[Any], texts: Mapping[str, str]) -> str:
     joined = parts if isinstance(parts, str) else "".join(part if isinstance(part, str) else part[0] * part[1] for part in parts)
     # Double braces are braces, as in the rules.
     return re.sub(r"\{\{|\}\}|\{(\w+)\}", lambda found: texts[found[1]] if found[1] else found[0][0], joined)
 
 
-def _columns(example: Mapping[str, str]) -> dict[str, str]:
-    """What an operator reads beside the text, where the example says it."""
-    return {"mime": example["mime"]} if "mime" in example else {}
-
-
-def _decide(rules: RuleSet, texts: Sequence[Example], meta: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
-    """For each text the rules that drop it, with the signals that decided."""
+def _decide(rules: RuleSet, documents: Sequence[Example]) -> list[dict[str, str]]:
+    """For each document the rules that drop it, with the signals that decided."""
     full = pa.record_batch(
         {
-            "doc_id": pa.array([f"{i:032x}" for i in range(len(texts))]),
-            "kind": pa.array([kind for kind, _ in meta]),
-            "language__lang": pa.array([lang for _, lang in meta]),
-            **{name: array for operator in rules.reads if operator != DECLARED for name, array in _signals(operator, texts).items()},
+            "doc_id": pa.array([f"{i:032x}" for i in range(len(documents))]),
+            "kind": pa.array([document.columns["kind"] for document in documents]),
+            "language__lang": pa.array([document.columns["lang"] for document in documents]),
+            **{name: array for operator in rules.reads if operator != DECLARED for name, array in _signals(operator, documents).items()},
         }
     )
     resolved = rules.resolve()
     decider = Decider(
         [Rule(rules.name, resolved.op_id, *pair) for pair in resolved.predicates().items()], full.schema, stage="docs", run_id=""
     )
-    found: list[dict[str, str]] = [{} for _ in texts]
+    found: list[dict[str, str]] = [{} for _ in documents]
     for row in decider.decide(full)[1].to_pylist():
         found[int(row["doc_id"], 16)][row["reason"]] = row["signals"]
     return found
 
 
-def _signals(name: str, texts: Sequence[Example]) -> dict[str, pa.Array]:
-    operator: Any = operator_class(name)({})
+def _signals(name: str, documents: Sequence[Example]) -> dict[str, pa.Array]:
+    """What an operator writes, be it a transform: the rules see its signals beside the text that it made."""
+    operator = operator_class(name)({})
     operator.open()
-    batch = batch_of(operator, texts)
-    signals = operator.transform(batch).signals if isinstance(operator, Transform) else operator.annotate(batch)
-    return {schema.signal_column(name, signal): array for signal, array in signals.items()}
+    made = apply(operator, batch_of(operator, documents))
+    return {schema.signal_column(name, signal): made[signal] for signal in operator.writes}

@@ -125,7 +125,7 @@ def _params(params: Sequence[Param]) -> Iterator[str]:
 def _rule_set(entry: Entry, about: Rows) -> Iterator[str]:
     shown = rule_examples(entry.name)
     yield "Keeps:\n"
-    yield from (f"- {_text(example.text)} ({example.kind}, {example.lang})" for example in shown if not example.reason)
+    yield from (f"- {_text(example.text)} ({', '.join(example.columns.values())})" for example in shown if not example.reason)
     yield "\n| rule | drops where | source | an example it drops | dropped of good and of bad documents |\n|---|---|---|---|---|"
     dropped = {example.reason: example for example in shown if example.reason}
     for rule in entry.rules:

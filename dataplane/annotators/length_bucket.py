@@ -19,6 +19,8 @@ class LengthBucket(Annotator):
     """Writes the length and its bucket: `index` counts from 0, `name` is its range, as "1000-3999" or "64000-".
 
     Words are counted as everywhere here: a CJK character is one.
+
+    Source: a choice of ours, for tables and mixtures by length.
     """
 
     name, version = "length_bucket", "1"

@@ -43,7 +43,7 @@ class AugmentParams(BaseParams):
     synonyms: str | None = Field(
         None, description="File of synonyms (a set a line) or folder of a WordNet database; synonym and insertion need it."
     )
-    seed: int = Field(0, ge=0, description="Another seed gives other variants.")
+    seed: int = Field(0, ge=0, description="Another seed gives other variants.", json_schema_extra={"unit": "none"})
 
 
 class Augment(Transform):
