@@ -22,10 +22,14 @@ from typing import Any
 from benchmarks import results
 
 ROOT = Path(__file__).parents[1]
-SHARED = frozenset({"__init__", "__main__", "udhr"})  # modules of benchmarks/quality that score nothing themselves
+SHARED = frozenset(
+    {"__init__", "__main__", "html_sets", "parity_peer", "udhr"}
+)  # modules of benchmarks/quality that score nothing themselves
 # Those that measure operators; the others are about the lake, histories and memory. Some are given the whole folder, not its texts.
-SPEED = ("operators", "clean_stage", "text_signals", "html_text", "language", "pii", "toxicity", "encoding", "perplexity")
+SPEED = ("operators", "clean_stage", "text_signals", "html_text", "language", "pii", "toxicity", "encoding", "perplexity", "line_rules")
 OF_THE_FOLDER = frozenset({"html_text"})
+MIN_ASCII_SHARE = 0.95  # of an English text
+PARITY = ["--limit", "2000", "--rule", "reference"]  # of the rest see docs/parity.md: the peer reads a megabyte in some seconds
 SECONDS = 3600
 
 
@@ -33,6 +37,7 @@ def commands(data: Path, texts: Path) -> dict[str, list[str]]:
     """Benchmark -> its command line."""
     scored = sorted(path.stem for path in (ROOT / "benchmarks" / "quality").glob("*.py") if path.stem not in SHARED)
     quality = {f"quality.{name}": ["benchmarks.quality", name, "--data", str(data), "--json"] for name in scored}
+    quality["quality.parity"] = ["benchmarks.quality", "parity", "--data", str(texts / "english"), "--json", *PARITY]
     timed = [name for name in SPEED if (ROOT / "benchmarks" / f"{name}.py").is_file()]
     corpus = {name: str(data if name in OF_THE_FOLDER else texts) for name in timed}
     return quality | {name: [f"benchmarks.{name}", "--quick", "--corpus", corpus[name]] for name in timed}
@@ -51,16 +56,25 @@ def measure(command: Sequence[str]) -> Iterator[dict[str, Any]]:
     found = [line for line in done.stdout.splitlines() if line.startswith("{")]
     yield from (json.loads(line) for line in found)
     if done.returncode or not found:
-        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode} and no row"]
+        # The lines of a traceback are indented, the error below it is not.
+        said = [line for line in done.stderr.splitlines() if line[:1].strip()] or [f"exit status {done.returncode} and no row"]
         yield {"missing": said[-1].replace(str(ROOT), ".")}
 
 
 def write_texts(data: Path, folder: Path) -> None:
-    """The plain texts of corpus.tar.xz, for the speed benchmarks."""
+    """The plain texts of corpus.tar.xz, for the speed benchmarks, with the English ones in a folder of their own."""
     archive = data / "corpus.tar.xz"
-    if archive.is_file():
-        with tarfile.open(archive) as opened:
-            opened.extractall(folder, [m for m in opened if m.name.endswith((".txt", ".md"))], filter="data")
+    if not archive.is_file():
+        return
+    with tarfile.open(archive) as opened:
+        opened.extractall(folder, [m for m in opened if m.name.endswith((".txt", ".md"))], filter="data")
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    for language in ("english", "other"):
+        (folder / language).mkdir()
+    for i, path in enumerate(files):
+        content = path.read_bytes()
+        english = sum(byte < 128 for byte in content) > MIN_ASCII_SHARE * len(content)
+        path.rename(folder / ("english" if english else "other") / f"{i}{path.suffix}")
 
 
 def main() -> None:

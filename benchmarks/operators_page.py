@@ -37,6 +37,7 @@ was written: a document that is kept (no rule is true), one that is dropped (wit
 """
 TITLES = {"source": "Sources", "transform": "Transforms", "annotator": "Annotators", "filter": "Filters", "rules": "Rule sets"}
 MAX_TEXT_CHARS, MAX_ROWS, MAX_SIGNALS = 90, 12, 8
+PARITY = "quality.parity"
 UNSHOWN = frozenset({*results.STAMP, "benchmark", "name", "first", "missing"})
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -89,9 +90,11 @@ def facts(entry: Entry) -> Iterator[str]:
 
 
 def _measured(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    speed = [row for row in rows if row.get("unit") and not row.get("missing")]
+    speed = [row for row in rows if str(row.get("unit")).endswith("/s") and not row.get("missing")]
+    others = [row for row in rows if row.get("unit") and row not in speed and not row.get("missing")]
     quality = [row for row in rows if "quality." in row["benchmark"] and "unit" not in row and not row.get("missing")]
     yield from (f"- Speed: {_speed(row)}" for row in speed)
+    yield from (f"- Measured: {_speed(row)}" for row in others)
     yield from (f"- Quality: {_quality(row)}" for row in quality[:MAX_ROWS])
     if len(quality) > MAX_ROWS:
         yield f"- {len(quality) - MAX_ROWS} more in benchmarks/results/{quality[-1]['benchmark']}.jsonl"
@@ -133,6 +136,8 @@ def _rule_set(entry: Entry, about: Rows) -> Iterator[str]:
         found = "<br>".join(_shares(row) for row in about.get(f"{entry.name}.{rule.reason}", [])) or "not measured on a labelled set"
         yield f"| {rule.reason} | {where} | {_cell(rule.source)} | {_dropped(dropped[rule.reason])} | {found} |"
     yield ""
+    for row in (row for row in about.get(entry.name, []) if row["benchmark"] == PARITY):
+        yield f"Decides as datatrove does: {_quality(row)}.\n"
     for row in about.get(f"{entry.name}.any", []):
         yield f"All rules together: {_shares(row)}.\n"
 

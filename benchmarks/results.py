@@ -15,12 +15,14 @@ STAMP = ("date", "version", "cores")
 SUBJECTS: dict[str, dict[str, tuple[str, ...]]] = {
     "encoding": {"": ("encoding_repair",)},
     "language": {"": ("language",)},
+    "perplexity": {"": ("perplexity", "perplexity_bucket")},
     "pii": {"": ("scrub_pii",)},
     "quality.encoding": {"": ("encoding_repair",)},
     "quality.html": {"": ("html_text",)},
     "quality.pii": {"": ("scrub_pii",)},
     "quality.quality": {"crawl": ("web_topics",), "": ("quality_model",)},
     "quality.toxicity": {"": ("toxicity", "toxicity_model")},
+    "text_signals": {"": ("text_signals",)},
     "toxicity": {
         "word lists": ("toxicity", "web_topics"),
         "classifier": ("toxicity_model", "quality_model"),

@@ -18,10 +18,9 @@ import duckdb
 import pyarrow as pa
 
 from benchmarks.quality.quality import jsonl
-from dataplane.operator import Annotator
 from dataplane.registry import entries, operator_class
 from dataplane.ruleset import RuleSet, load_rule_set
-from dataplane.testing import Example, batch_of
+from dataplane.testing import Example, apply, batch_of
 
 DECLARED = "language"
 FOR_CODE = frozenset({"code_signals"})
@@ -41,11 +40,9 @@ def measured(operators: Sequence[str], lang: str, texts: Sequence[str]) -> pa.Ta
     columns: dict[str, Any] = {"kind": ["web"] * len(texts), "language": [{"lang": lang}] * len(texts)}
     for name in operators:
         operator = operator_class(name)({})
-        if not isinstance(operator, Annotator):
-            continue
         operator.open()
-        signals = operator.annotate(batch_of(operator, [Example(text) for text in texts]))
-        columns[name] = pa.StructArray.from_arrays(list(signals.values()), names=list(signals))
+        made = apply(operator, batch_of(operator, [Example(text) for text in texts]))
+        columns[name] = pa.StructArray.from_arrays([made[signal] for signal in operator.writes], names=list(operator.writes))
     return pa.table(columns)
 
 

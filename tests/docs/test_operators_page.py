@@ -65,7 +65,7 @@ def test_results_are_dated_and_belong_to_what_they_name(tmp_path: Path) -> None:
         {**stamp, "benchmark": "quality.rules", "name": "c4.lorem_ipsum", "set": "a set"},
     ]
     assert [results.subjects(row)[0] for row in found] == ["encoding_repair", "encoding_repair", "c4.lorem_ipsum"]
-    assert results.subjects({"benchmark": "text_signals", "name": "all rule sets"}) == ("all", "text_signals")
+    assert results.subjects({"benchmark": "wikitext", "name": "all pages"}) == ("all", "wikitext")
 
 
 def test_a_missing_set_is_a_row_and_not_silence(tmp_path: Path) -> None:
