@@ -17,6 +17,7 @@ from pydantic import Field
 from dataplane.kernels.pii_candidates import candidates
 from dataplane.operator import Rewrite, Transform
 from dataplane.params import Params as BaseParams
+from dataplane.schema import EDIT_SPANS
 from dataplane.transforms.pii_recognizers import KINDS, Recognizers, Span, windows_of
 from dataplane.transforms.pii_replacement import Replacement
 
@@ -69,19 +70,23 @@ class ScrubPii(Transform):
     def transform(self, batch: pa.RecordBatch) -> Rewrite:
         """New text, counts by kind, and the signals n and spans."""
         text = batch.column("text")
-        counts = {kind: np.zeros(len(batch), np.int32) for kind in self.edits}
+        found_by: dict[str, dict[int, list[dict[str, int]]]] = {kind: {} for kind in self.edits}
         spans: list[list[dict[str, Any]]] = [[] for _ in range(len(batch))]
         changed: dict[int, str] = {}
         for row, value, found in self._finds(text):
             changed[row], spans[row] = self._replacement.apply(value, found)
             for span in found:
-                counts[span.kind][row] += 1
+                found_by[span.kind].setdefault(row, []).append({"start": span.start, "stop": span.stop})
         if changed:
             mask = np.zeros(len(batch), np.bool_)
             mask[list(changed)] = True
             text = pc.replace_with_mask(text, pa.array(mask), pa.array(list(changed.values()), text.type))
         signals = {"n": pa.array([len(row) for row in spans], pa.int32()), "spans": pa.array(spans, self.writes["spans"])}
-        return Rewrite(text, {kind: pa.array(n) for kind, n in counts.items()}, signals)
+        places = {kind: pa.array([rows.get(row, []) for row in range(len(batch))], EDIT_SPANS) for kind, rows in found_by.items() if rows}
+        counts = {
+            kind: places[kind].value_lengths() if kind in places else pa.nulls(len(batch), pa.int32()).fill_null(0) for kind in self.edits
+        }
+        return Rewrite(text, counts, signals, places)
 
     def _finds(self, text: pa.Array) -> Iterator[tuple[int, str, Sequence[Span]]]:
         """(row, text, finds) of each text that holds something, in order."""
