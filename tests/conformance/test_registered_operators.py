@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+import spacy
 
 from dataplane.contract import check_class
 from dataplane.corpus.linear_model import Labelled, TrainParams
@@ -30,6 +31,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "latex_text": [Example(r"\section{A} $x$ \cite{b} % c", columns={"mime": "text/x-tex"}), Example(ENGLISH)],
     "perplexity": [Example(ENGLISH), Example("zqx jkv wpy qqq xzv kjq", {"too_surprising"}), Example("")],
     "quality_model": [Example(ENGLISH), Example("buy cheap pills now", {"low_quality"})],
+    "scrub_names": [Example("Ann Lee is here", columns={"language__lang": "en"}), Example(CHINESE, columns={"language__lang": "zh"})],
     "scrub_pii": [Example("write to ann@example.com"), Example("手机13812345678，谢谢"), Example(ENGLISH)],
     "text_signals": [Example(ENGLISH), Example(CHINESE), Example("- a\n- b\n- a\n"), Example("")],
     "toxicity": [Example(ENGLISH), Example(CHINESE), Example("shit fuck shit", {"too_toxic"})],
@@ -52,6 +54,7 @@ PARAMS = {
     "language": {"keep": ["en"]},
     "perplexity": {"max_perplexity": 20.0},
     "quality_model": {"model": "models/pills.npz", "min_score": 0.5},
+    "scrub_names": {"models": {"en": "models/names"}},
     "toxicity_model": {"models": {"en": "models/no_pills.npz"}},
     "url_blocklist": {"path": "blocked"},
 }
@@ -72,7 +75,7 @@ def test_a_registered_class_is_sound(name: str) -> None:
 
 @pytest.fixture
 def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A project whose n-gram model knows the English example, whose classifiers know spam, and that has a block list."""
+    """A project whose n-gram model knows the English example, whose classifiers know spam, with a block list and a model of a name."""
     monkeypatch.chdir(tmp_path)
     batch = pa.record_batch({"source": ["good"] * 3, "text": pa.array([ENGLISH] * 3, pa.large_string())})
     path = Path("models/ngram_lm/model.npz")
@@ -81,6 +84,9 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, has in (("pills", [True, False]), ("no_pills", [False, True])):
         labelled = Labelled(pa.array(words, pa.large_string()), ("it",), np.array(has * 20)[:, None])
         train_classifier(labelled, TrainParams(bits=12))[0].save(Path(f"models/{name}.npz"))
+    names = spacy.blank("en")
+    names.add_pipe("entity_ruler").add_patterns([{"label": "PERSON", "pattern": "Ann Lee"}])  # type: ignore[attr-defined]
+    names.to_disk(Path("models/names"))
     Path("blocked/adult").mkdir(parents=True)
     Path("blocked/adult/domains").write_text("bad.example\n")
 
