@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from dataplane.errors import ContractError
 from dataplane.operator import READABLE, Annotator, Filter, Operator, Rewrite, Transform
 from dataplane.params import Params
-from dataplane.schema import DOCUMENTS, NAME, SIGNAL_SEPARATOR
+from dataplane.schema import DOCUMENTS, EDIT_SPANS, NAME, SIGNAL_SEPARATOR
 
 SHOWN_IDS = 3
 NAME_RULE = "lower case letters, digits and single underscores"
@@ -63,6 +63,9 @@ def check_rewrite(operator: Transform, batch: pa.RecordBatch, rewrite: Rewrite) 
             faults.append(f"edit {kind!r} is not in `edits` ({', '.join(operator.edits)})")
             continue
         faults += _count_faults(kind, counts, len(batch))
+    for kind, spans in rewrite.spans.items():
+        faults += [] if kind in rewrite.edits else [f"spans of {kind!r}, which counts no edits"]
+        faults += _array_faults(f"spans of {kind!r}", spans, EDIT_SPANS, len(batch))
     if faults:
         raise _fault(operator, batch, faults)
     check_annotation(operator, batch, rewrite.signals)

@@ -104,11 +104,14 @@ class Rewrite:
         text: large_string [n], the new text; null sends the row to quarantine.
         edits: Kind of edit -> integers [n], how often it was made in each row.
         signals: The arrays of `writes`, if the transform also measures.
+        spans: Kind of edit -> list<struct<start, stop>> [n] (`dataplane.schema.EDIT_SPANS`), where it was made, in code points of the text
+            before; for transforms that can tell.
     """
 
     text: pa.Array
     edits: Mapping[str, pa.Array] = field(default_factory=dict)
     signals: Mapping[str, pa.Array] = field(default_factory=dict)
+    spans: Mapping[str, pa.Array] = field(default_factory=dict)
 
 
 class Transform(Operator):

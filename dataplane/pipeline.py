@@ -244,6 +244,9 @@ class Pipeline:
                 "count": pa.array([count for _, _, count in rows], pa.int64()),
                 "hash_before": pa.array([text_hash(before[row].as_py()) for row in index], pa.string()),
                 "hash_after": pa.array([text_hash(after[row].as_py()) for row in index], pa.string()),
+                "spans": pa.array(
+                    [rewrite.spans[kind][row].as_py() if kind in rewrite.spans else None for row, kind, _ in rows], schema.EDIT_SPANS
+                ),
             },
             schema=schema.EDITS,
         )

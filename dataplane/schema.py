@@ -63,6 +63,8 @@ DOCUMENTS = pa.schema(
     ]
 )
 
+EDIT_SPANS = pa.list_(pa.struct({"start": pa.int32(), "stop": pa.int32()}))
+
 EDITS = pa.schema(
     [
         DOC_ID,
@@ -73,6 +75,8 @@ EDITS = pa.schema(
         pa.field("count", pa.int64()),
         pa.field("hash_before", pa.string()),
         pa.field("hash_after", pa.string()),
+        # Where in the text before, in code points; null for edits that tell no places. What stood there is kept nowhere.
+        pa.field("spans", EDIT_SPANS),
     ]
 )
 

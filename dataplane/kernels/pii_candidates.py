@@ -79,6 +79,15 @@ def _emit(found, n, row, start, stop, flags):  # type: ignore[no-untyped-def]
     return n + 1
 
 
+@nb.njit(nb.boolean(nb.uint8[::1], nb.int64), cache=True, nogil=True)
+def _in_word(classes, code):  # type: ignore[no-untyped-def]
+    """Whether a character can stand beside the at sign of an address."""
+    if code >= 0x80:
+        return code < 0x100  # the lead byte of what follows; before the sign it is decoded already
+    kind = classes[code]
+    return kind == _DIGIT or kind == _HEX or kind == _LETTER or kind == _LOW or kind == _DASH
+
+
 @nb.njit(nb.int64(OCTETS, BOUNDS, nb.uint8[::1], nb.uint8[::1], nb.int64[:, ::1]), cache=True, nogil=True)
 def _scan(data, offsets, classes, provinces, found):  # type: ignore[no-untyped-def]
     """Writes (row, first, last, bits) in code points to `found`; returns how many there are, which may be more than fit."""
@@ -143,7 +152,14 @@ def _scan(data, offsets, classes, provinces, found):  # type: ignore[no-untyped-
                     n = _emit(found, n, row, net, place, ADDRESS)
                 net_chars = 0
 
-            if kind == _AT and place > 0 and before < 0x80 and classes[before] != _OTHER and classes[before] != _GAP:
+            # The characters beside an at sign that are no ASCII may be full-width ones: the recogniser looks closer.
+            if (
+                kind == _AT
+                and place > 0
+                and at + size < stop
+                and _in_word(classes, before)
+                and _in_word(classes, nb.int64(data[at + size]))
+            ):
                 n = _emit(found, n, row, place, place + 1, AT)
             at += size
             place += 1

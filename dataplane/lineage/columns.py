@@ -37,7 +37,7 @@ _SURVIVAL = ["documents.text", "documents.doc_id", "documents.source", "document
 # Table -> column -> the columns that it is computed from.
 COMPUTED: dict[str, dict[str, list[str]]] = {
     "documents": {"text": _PAYLOAD, "n_bytes": _PAYLOAD, "text_hash": _PAYLOAD},
-    "edits": {"kind": _PAYLOAD, "count": _PAYLOAD, "hash_before": _PAYLOAD, "hash_after": _PAYLOAD},
+    "edits": {"kind": _PAYLOAD, "count": _PAYLOAD, "hash_before": _PAYLOAD, "hash_after": _PAYLOAD, "spans": _PAYLOAD},
     "signatures": {"content_hash": _TEXT, "signature": _TEXT},
     "duplicates": {"cluster_id": _SURVIVAL, "kept": _SURVIVAL, "representative": _SURVIVAL, "similarity": _TEXT, "how": _TEXT},
     "contamination": {"benchmark": _TEXT, "item_id": _TEXT, "hits": _TEXT, "covered": _TEXT},

@@ -38,15 +38,11 @@ class Look:
     bare: bool = False
 
     @classmethod
-    def at(cls, text: str) -> Look:
-        """A whole text."""
-        said = narrow(text)
-        return cls(said if text.isascii() else _UNSPACED.sub(_STOP, said), said, len(text) <= _BARE_CHARS)
-
-    def part(self, start: int, stop: int) -> Look:
-        """From one code point to before another."""
-        whole = start == 0 and stop == len(self.said)
-        return self if whole else Look(self.seen[start:stop], self.said[start:stop])
+    def at(cls, text: str, start: int, stop: int) -> Look:
+        """A text from one code point to before another."""
+        part = text[start:stop]
+        said = narrow(part)
+        return cls(said if part.isascii() else _UNSPACED.sub(_STOP, said), said, len(part) == len(text) <= _BARE_CHARS)
 
     def alone(self, start: int, stop: int) -> bool:
         """Whether the document is nothing but this place: there is no word that could name it, and nothing is lost with it."""

@@ -132,9 +132,9 @@ class NationalIds:
 
         self._shapes = {kind: _shape(kind) for kind in kinds}
         self._need_words = words
-        # One look for all shapes spares most texts a look for each.
+        # One look for all shapes spares most texts a look for each; they have a digit behind six letters at most.
         shapes = [shape.alone.pattern for shape in self._shapes.values() if shape.alone is not None]
-        self._any_alone = re.compile("|".join(shapes) or "(?!)")
+        self._any_alone = re.compile(rf"(?<![\w-])(?=[A-Za-z]{{0,6}}[ .-]?\d)(?:{'|'.join(shapes)})" if shapes else "(?!)")
         pairs = [(word, kind) for kind in kinds for word in NATIONAL_IDS[kind].words.split(",")]
         self._words, self._kinds = [word for word, _ in pairs], [kind for _, kind in pairs]
         self._automaton = ahocorasick_rs.AhoCorasick(self._words)

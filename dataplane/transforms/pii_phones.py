@@ -18,7 +18,7 @@ from dataplane.transforms.pii_look import Found, Look
 # pattern that fails there would begin anew at each digit.
 _RUN = re.compile(r"(?<![\w.+/=#$€£¥%@&-])(?<!\d[:,])(?:\+ ?|\()?\d(?:[ ()./-]{0,3}\d)*+(?P<extension> ?(?:x|ext\.? ?|#)\d{1,7})?")
 _GOES_ON = re.compile(r"[\w%]|[.,:/-]\d")
-_RUN_CHARS = 120
+_MIN_RUN_CHARS, _RUN_CHARS = 6, 120
 _DIGITS = range(7, 18)
 _NAMED_DIGITS = range(6, 18)
 _WORDS = (
@@ -62,7 +62,7 @@ def phones(regions: Sequence[str]) -> Callable[[Look], Found]:
 
     def find(look: Look) -> Found:
         for run in _RUN.finditer(look.seen):
-            if run.end() - run.start() <= _RUN_CHARS and not _GOES_ON.match(look.seen, run.end()):
+            if _MIN_RUN_CHARS <= run.end() - run.start() <= _RUN_CHARS and not _GOES_ON.match(look.seen, run.end()):
                 yield from _in_run(look, Number.of(run), every, chosen=bool(regions))
 
     return find

@@ -116,12 +116,11 @@ class Recognizers:
             text: The document.
             windows: Where to look, in order and apart; everywhere where left out.
         """
-        look = Look.at(text)
         windows = [Window(0, len(text), ALL)] if windows is None else windows
-        found = [span for window in windows for span in self._find(look.part(window.start, window.stop), window, len(text))]
+        found = [span for window in windows for span in self._find(Look.at(text, window.start, window.stop), window, len(text))]
         # A private key is longer than a window.
         if "private_key" in self._kinds and any(window.bits & PEM for window in windows):
-            keys = [Span("private_key", start, stop) for start, stop in pii_shapes.private_keys(look)]
+            keys = [Span("private_key", start, stop) for start, stop in pii_shapes.private_keys(Look.at(text, 0, len(text)))]
             found = _merged(keys, found)
         return found
 

@@ -11,16 +11,13 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import Field
 
 from dataplane.kernels.pii_candidates import candidates
 from dataplane.operator import Rewrite, Transform
 from dataplane.params import Params as BaseParams
 from dataplane.transforms.pii_recognizers import KINDS, Recognizers, Span, windows_of
-from dataplane.transforms.pii_replacement import Replacement
-
-SPAN = pa.struct({"kind": pa.string(), "start": pa.int32(), "stop": pa.int32()})
+from dataplane.transforms.pii_replacement import WRITES, Replacement
 
 
 class ScrubPii(Transform):
@@ -31,8 +28,7 @@ class ScrubPii(Transform):
 
     name, version = "scrub_pii", "4"
     reads = {"text": pa.large_string()}
-    # Where the replacements stand in the new text: what was there is kept nowhere.
-    writes = {"n": pa.int32(), "spans": pa.list_(SPAN)}
+    writes = WRITES
     edits = KINDS
 
     class Params(BaseParams):
@@ -67,24 +63,12 @@ class ScrubPii(Transform):
         self._recognizers: Any = Recognizers(
             params.kinds, params.regions, private_ips=params.private_ips, words=params.context == "required"
         )
-        self._replacement = Replacement.of(params.replace, params.tag)
+        self._replacement = Replacement.of(params.replace, params.tag, self.name)
 
     def transform(self, batch: pa.RecordBatch) -> Rewrite:
         """New text, counts by kind, and the signals n and spans."""
         text = batch.column("text")
-        counts = {kind: np.zeros(len(batch), np.int32) for kind in self.edits}
-        spans: list[list[dict[str, Any]]] = [[] for _ in range(len(batch))]
-        changed: dict[int, str] = {}
-        for row, value, found in self._finds(text):
-            changed[row], spans[row] = self._replacement.apply(value, found)
-            for span in found:
-                counts[span.kind][row] += 1
-        if changed:
-            mask = np.zeros(len(batch), np.bool_)
-            mask[list(changed)] = True
-            text = pc.replace_with_mask(text, pa.array(mask), pa.array(list(changed.values()), text.type))
-        signals = {"n": pa.array([len(row) for row in spans], pa.int32()), "spans": pa.array(spans, self.writes["spans"])}
-        return Rewrite(text, {kind: pa.array(n) for kind, n in counts.items()}, signals)
+        return self._replacement.rewrite(text, self._finds(text), self.edits)
 
     def _finds(self, text: pa.Array) -> Iterator[tuple[int, str, Sequence[Span]]]:
         """(row, text, finds) of each text that holds something, in order."""

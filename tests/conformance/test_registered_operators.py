@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+import spacy
 
 from dataplane.contract import check_class
 from dataplane.corpus.linear_model import Labelled, TrainParams
@@ -46,6 +47,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "quality_model": [Example(ENGLISH), Example("buy cheap pills now", {"low_quality"})],
     "refinedweb_lines": [Example(f"{ENGLISH}\n3 likes\nHome | News\nSoon. Read more..."), Example(f"{CHINESE}\n登录 注册")],
     "readability": [Example(ENGLISH), Example(CHINESE), Example("12 ...")],
+    "scrub_names": [Example("Ann Lee is here", columns={"language__lang": "en"}), Example(CHINESE, columns={"language__lang": "zh"})],
     "scrub_pii": [Example("write to ann@example.com"), Example("手机13812345678，谢谢"), Example(ENGLISH)],
     "structure": [Example("$x$ is\n\n| a | b |\n|---|---|\n| 1 | 2 |"), Example(CHINESE), Example("")],
     "site_lines": [Example(f"Menu\n{ENGLISH}", columns={"url": "http://paper.example/"}), Example(f"Menu\n{ENGLISH}"), Example("")],
@@ -73,6 +75,7 @@ PARAMS = {
     "perplexity_bucket": {"models": {"en": "models/ngram_lm/model.npz"}, "cuts": {"en": [2.0, 20.0]}, "keep": ["head"]},
     "quality_model": {"model": "models/pills.npz", "min_score": 0.5},
     "site_lines": {"path": "site_lines.npy"},
+    "scrub_names": {"models": {"en": "models/names"}},
     "toxicity_model": {"models": {"en": "models/no_pills.npz"}},
     "url_blocklist": {"path": "blocked"},
 }
@@ -107,8 +110,7 @@ def write_models() -> None:
     for name, has in (("pills", [True, False]), ("no_pills", [False, True])):
         labelled = Labelled(pa.array(words, pa.large_string()), ("it",), np.array(has * 20)[:, None])
         train_classifier(labelled, TrainParams(bits=12))[0].save(Path(f"models/{name}.npz"))
-    pages = {"url": ["http://paper.example/"] * 2, "text": pa.array(["Menu\nOne", "Menu\nTwo"], pa.large_string())}
-    fit([pa.record_batch(pages)], SiteLinesParams(min_pages=2)).lines.save(Path("site_lines.npy"))
+    """A project with small models, and lines that a site repeats."""
     Path("blocked/adult").mkdir(parents=True)
     Path("blocked/adult/domains").write_text("bad.example\n")
 

@@ -1,5 +1,7 @@
 """PII in English and Chinese: what is found, what must not be, and where."""
 
+import hashlib
+import hmac
 import json
 import time
 from itertools import pairwise
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dataplane.errors import EnvironmentFault
 from dataplane.testing import conformance
 from dataplane.transforms.pii_checks import valid_cn_id
 from dataplane.transforms.pii_look import narrow
@@ -184,3 +187,36 @@ def test_hostile_lines_take_bounded_time(scrub: ScrubPii, text: str) -> None:
     started = time.process_time()
     run(scrub, text)
     assert time.process_time() - started < 60
+
+
+def test_spans_say_where_in_the_text_before_and_hold_none_of_it(scrub: ScrubPii) -> None:
+    texts = ["nothing", "写信到ann@example.com，或bob@example.com；主机8.8.8.8"]
+    rewrite = scrub.transform(pa.record_batch({"text": pa.array(texts, pa.large_string())}))
+    places = {kind: spans.to_pylist() for kind, spans in rewrite.spans.items()}
+    assert places == {"email": [[], [{"start": 3, "stop": 18}, {"start": 20, "stop": 35}]], "ip": [[], [{"start": 38, "stop": 45}]]}
+    assert [texts[1][place["start"] : place["stop"]] for place in places["email"][1]] == ["ann@example.com", "bob@example.com"]
+
+
+def test_the_same_find_has_the_same_name_in_a_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "a@example.com, b@example.com, A@example.com; 138-1234-5678 and 13812345678"
+    operator = ScrubPii({"replace": "number"})
+    operator.open()
+    assert run(operator, text) == "[EMAIL_1], [EMAIL_2], [EMAIL_1]; [CN_MOBILE_1] and [CN_MOBILE_1]"
+    masked = ScrubPii({"replace": "mask"})
+    masked.open()
+    assert run(masked, "to a@example.com.") == "to *************."
+    monkeypatch.setenv("TERRAPLANE_PII_KEY", "a key of sixteen characters")
+    first = ScrubPii({"replace": "hash"})
+    first.open()
+    monkeypatch.setenv("TERRAPLANE_PII_KEY", "another key of this length")
+    second = ScrubPii({"replace": "hash"})
+    second.open()
+    digest = hmac.new(b"a key of sixteen characters", b"email:a@example.com", hashlib.sha256).hexdigest()[:16]
+    assert run(first, "to a@example.com.") == f"to [EMAIL_{digest}]."
+    assert run(second, "to a@example.com.") != run(first, "to a@example.com.")
+
+
+def test_a_digest_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TERRAPLANE_PII_KEY", raising=False)
+    with pytest.raises(EnvironmentFault, match="at least 16 characters"):
+        ScrubPii({"replace": "hash"}).open()
