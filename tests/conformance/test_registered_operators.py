@@ -102,7 +102,8 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write_models() -> None:
-    """Into the current folder: an n-gram model that knows the English example, classifiers that know spam, and a block list."""
+    """Into the current folder: an n-gram model that knows the English example, classifiers that know spam, a model of one name,
+    the lines that a site repeats, and a block list."""
     batch = pa.record_batch({"source": ["good"] * 3, "text": pa.array([ENGLISH] * 3, pa.large_string())})
     path = Path("models/ngram_lm/model.npz")
     train([batch], TrainLmParams.parse(None, where="train_lm")).save(path)
@@ -110,7 +111,11 @@ def write_models() -> None:
     for name, has in (("pills", [True, False]), ("no_pills", [False, True])):
         labelled = Labelled(pa.array(words, pa.large_string()), ("it",), np.array(has * 20)[:, None])
         train_classifier(labelled, TrainParams(bits=12))[0].save(Path(f"models/{name}.npz"))
-    """A project with small models, and lines that a site repeats."""
+    names = spacy.blank("en")
+    names.add_pipe("entity_ruler").add_patterns([{"label": "PERSON", "pattern": "Ann Lee"}])  # type: ignore[attr-defined]
+    names.to_disk(Path("models/names"))
+    pages = {"url": ["http://paper.example/"] * 2, "text": pa.array(["Menu\nOne", "Menu\nTwo"], pa.large_string())}
+    fit([pa.record_batch(pages)], SiteLinesParams(min_pages=2)).lines.save(Path("site_lines.npy"))
     Path("blocked/adult").mkdir(parents=True)
     Path("blocked/adult/domains").write_text("bad.example\n")
 
