@@ -38,7 +38,7 @@ was written: a document that is kept (no rule is true), one that is dropped (wit
 TITLES = {"source": "Sources", "transform": "Transforms", "annotator": "Annotators", "filter": "Filters", "rules": "Rule sets"}
 MAX_TEXT_CHARS, MAX_ROWS, MAX_SIGNALS = 90, 12, 8
 PARITY = "quality.parity"
-UNSHOWN = frozenset({*results.STAMP, "benchmark", "name", "first", "missing"})
+UNSHOWN = frozenset({*results.STAMP, "benchmark", "name", "missing"})
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "results"
 STAMP = ("date", "version", "cores")
+SHOWN_ALONE = frozenset({"first"})  # parts of the documents themselves, which are nobody's to commit
 # Benchmark -> whose figures its rows are, by a pattern in the row's name. Without an entry a row belongs to what its name begins with,
 # or to the operator that the benchmark is named after.
 SUBJECTS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -34,7 +35,8 @@ SUBJECTS: dict[str, dict[str, tuple[str, ...]]] = {
 def write(benchmark: str, rows: Iterable[Mapping[str, Any]], stamp: Mapping[str, Any], folder: Path = FOLDER) -> None:
     """Replaces the results of one benchmark."""
     folder.mkdir(exist_ok=True)
-    lines = [json.dumps({**stamp, "benchmark": benchmark, **row}, ensure_ascii=False) + "\n" for row in rows]
+    figures = [{key: value for key, value in row.items() if key not in SHOWN_ALONE} for row in rows]
+    lines = [json.dumps({**stamp, "benchmark": benchmark, **row}, ensure_ascii=False) + "\n" for row in figures]
     (folder / f"{benchmark}.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
