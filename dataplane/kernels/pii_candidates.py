@@ -148,7 +148,7 @@ def _scan(data, offsets, classes, provinces, found):  # type: ignore[no-untyped-
                 colons += kind == _COLON
                 pairs += kind == _COLON and before == 0x3A
             elif net_chars > 0:
-                if colons >= 3 or (pairs > 0 and net_chars > 2):
+                if colons >= 3 or (pairs > 0 and (net_chars > 2 or code == 0x2F)):
                     n = _emit(found, n, row, net, place, ADDRESS)
                 net_chars = 0
 
