@@ -148,7 +148,7 @@ def _scan(data, offsets, classes, provinces, found):  # type: ignore[no-untyped-
                 colons += kind == _COLON
                 pairs += kind == _COLON and before == 0x3A
             elif net_chars > 0:
-                if colons >= 3 or (pairs > 0 and net_chars > 2):
+                if colons >= 3 or (pairs > 0 and (net_chars > 2 or code == 0x2F)):
                     n = _emit(found, n, row, net, place, ADDRESS)
                 net_chars = 0
 
@@ -164,14 +164,22 @@ def _scan(data, offsets, classes, provinces, found):  # type: ignore[no-untyped-
             at += size
             place += 1
             if digits == 0 and net_chars == 0:
-                # Most text is words and Han characters, of which there is nothing more to know.
-                if word > 0:
-                    while (
-                        at < stop and data[at] < 0x80 and (classes[data[at]] == _LETTER or classes[data[at]] == _HEX) and word_letters > 0
-                    ):
+                # Most text is words without digits and Han characters, of which there is nothing more to know. A letter behind a
+                # character that is no ASCII may be that of a plate, and is left to the loop.
+                if code < 0x80 and (word == 0 or (word_digits == 0 and dashes == 0)):
+                    while at < stop and data[at] < 0x80:
+                        kind = classes[data[at]]
+                        if kind == _LETTER or kind == _HEX:
+                            if word == 0:
+                                word_digits = word_letters = dashes = 0
+                            word, word_letters = word + 1, word_letters + 1
+                        elif kind == _OTHER or kind == _GAP or kind == _DOT:
+                            word = 0
+                        else:
+                            break
                         code = nb.int64(data[at])
-                        word, word_letters, at, place = word + 1, word_letters + 1, at + 1, place + 1
-                else:
+                        at, place = at + 1, place + 1
+                elif word == 0:
                     while at + 2 < stop and 0xE4 <= data[at] <= 0xE9:
                         code = nb.int64(data[at] & 0x0F) << 12 | nb.int64(data[at + 1] & 0x3F) << 6 | nb.int64(data[at + 2] & 0x3F)
                         at, place = at + 3, place + 1

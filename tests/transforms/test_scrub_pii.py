@@ -142,6 +142,7 @@ def test_finds_in_a_long_line_are_those_of_its_parts(scrub: ScrubPii) -> None:
     assert run(scrub, part).count("[") == 4
 
 
+@pytest.mark.slow
 def test_it_conforms() -> None:
     conformance(ScrubPii, examples=["ann@example.com", "手机13812345678", "nothing", ""])
 
@@ -158,7 +159,7 @@ def test_synthetic_english_is_scrubbed_as_its_spans_say(shared_data: Path) -> No
         wrong += sum(not any(start < stop2 and start2 < stop for start2, stop2 in gold) for start, stop in found)
     # Numbers there are invented, so many are in no plan; those that nothing in the sentence calls a phone number are missed.
     assert wrong == 0
-    assert hit / (hit + missed) > 0.88
+    assert hit / (hit + missed) > 0.95
 
 
 @pytest.mark.parametrize("group", ["Phone", "IDCard", "Email"])
