@@ -23,7 +23,7 @@ from dataplane.engine.journal import Journal
 from dataplane.engine.tables import Present, TableTask
 from dataplane.engine.units import Unit
 from dataplane.errors import DataError
-from dataplane.kernels.hashing import row_hashes
+from dataplane.kernels.hashing import U64, row_hashes
 from dataplane.lake.store import Data
 from dataplane.snapshot import Snapshot, content_sum, find_version
 
@@ -33,7 +33,6 @@ READ_THROUGH = 8  # rows that lie closer together than this are read with what i
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-U64 = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dataplane.kernels import html_names as names
 from dataplane.kernels.html_names import TAG_IDS, TAG_KEYS, TRAITS
+from dataplane.kernels.sorted_keys import KEYS, first_from
 from dataplane.kernels.unicode import OCTETS
 
 U8 = npt.NDArray[np.uint8]
@@ -22,7 +23,7 @@ TAG, START, END, PARENT, LAST, LETTERS, LINKED, CUES = range(8)
 N_COLUMNS = 8
 ROWS = nb.types.Array(nb.int32, 2, "C")
 # Words and what they say. An argument, since compiled code that is kept would not see that they change.
-_WORDS = nb.types.Tuple((nb.types.Array(nb.uint64, 1, "C", readonly=True), nb.types.Array(nb.int64, 1, "C", readonly=True)))
+_WORDS = nb.types.Tuple((KEYS, nb.types.Array(nb.int64, 1, "C", readonly=True)))
 MAX_LOOK_UP = 256  # open elements that an end tag is looked for in
 _LT, _GT, _SLASH, _BANG, _QUOTE, _APOSTROPHE, _EQUALS, _DASH = (ord(sign) for sign in "<>/!\"'=-")
 _CLASS, _ID, _ROLE, _ITEMTYPE, _HREF, _HIDDEN, _STYLE, _ARIA, _ITEMPROP = (
@@ -61,14 +62,8 @@ def _name(data, at, stop):  # type: ignore[no-untyped-def]
 def _look(words, key):  # type: ignore[no-untyped-def]
     """What is kept under a key, 0 where it is not known."""
     keys, values = words
-    low, high = 0, len(keys)
-    while low < high:
-        middle = (low + high) >> 1
-        if keys[middle] < key:
-            low = middle + 1
-        else:
-            high = middle
-    return values[low] if low < len(keys) and keys[low] == key else 0
+    place = first_from(keys, key)
+    return values[place] if place < len(keys) and keys[place] == key else 0
 
 
 @nb.njit(nb.int64(OCTETS, _WORDS, nb.int64, nb.int64), cache=True, nogil=True)

@@ -22,6 +22,8 @@ import pyarrow as pa
 
 from dataplane.errors import DataError, ModelMissing
 from dataplane.kernels.hashing import xxh64
+from dataplane.kernels.sorted_keys import KEYS as SORTED
+from dataplane.kernels.sorted_keys import first_from
 from dataplane.kernels.unicode import BOUNDS, I64, OCTETS, U8, text_buffers
 
 U64 = npt.NDArray[np.uint64]
@@ -32,7 +34,6 @@ MAX_CATEGORIES = 256
 MAX_URL_BYTES = 4096  # of an address that are looked at
 
 _HASH = np.uint64(0xFFFFFFFFFFFFFF00)
-_ENTRIES = nb.types.Array(nb.uint64, 1, "C", readonly=True)
 _DOT, _SLASH, _COLON, _AT, _QUERY, _FRAGMENT, _BACKSLASH = (ord(char) for char in "./:@?#\\")
 
 
@@ -187,19 +188,7 @@ def _hash_lines(data):  # type: ignore[no-untyped-def]
     return out[:k].copy()
 
 
-@nb.njit(nb.int64(_ENTRIES, nb.uint64), cache=True, nogil=True)
-def _first_from(keys, key):  # type: ignore[no-untyped-def]
-    low, high = 0, len(keys)
-    while low < high:
-        middle = (low + high) >> 1
-        if keys[middle] < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@nb.njit(nb.types.Tuple((nb.int64[::1], nb.int64[::1]))(OCTETS, BOUNDS, _ENTRIES), cache=True, nogil=True)
+@nb.njit(nb.types.Tuple((nb.int64[::1], nb.int64[::1]))(OCTETS, BOUNDS, SORTED), cache=True, nogil=True)
 def _lookup(data, offsets, keys):  # type: ignore[no-untyped-def]
     """Address and category of each entry that is met."""
     rows, found = np.empty(1024, np.int64), np.empty(1024, np.int64)
@@ -217,7 +206,7 @@ def _lookup(data, offsets, keys):  # type: ignore[no-untyped-def]
                 hashed = xxh64(url, 0, at, np.uint64(0)) & _HASH
             else:
                 continue
-            at_key = _first_from(keys, hashed)
+            at_key = first_from(keys, hashed)
             while at_key < len(keys) and keys[at_key] & _HASH == hashed:
                 if k == len(rows):
                     rows, found = np.concatenate((rows, rows)), np.concatenate((found, found))
