@@ -10,7 +10,6 @@ bootstrap interval of the classifier's advantage: few hundred documents leave wi
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import tarfile
@@ -23,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from benchmarks.quality.show import show_rows
 from dataplane.annotators.text_signals import TextSignals
 from dataplane.annotators.web_topics import TOPICS, WebTopics
 from dataplane.corpus.classification import auc
@@ -141,9 +141,4 @@ def rows(data: Path) -> Iterator[dict[str, Any]]:
 
 
 def main(argv: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args(argv)
-    for found in rows(arguments.data):
-        print(json.dumps(found, ensure_ascii=False) if arguments.json else "  ".join(f"{k}={v}" for k, v in found.items()), flush=True)
+    show_rows(__doc__, rows, argv)

@@ -8,8 +8,6 @@ pages may still be needed elsewhere. Rule sets for other documents (source code)
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from benchmarks.quality.quality import jsonl
+from benchmarks.quality.show import show_rows
 from dataplane.registry import entries, operator_class
 from dataplane.ruleset import RuleSet, load_rule_set
 from dataplane.testing import Example, apply, batch_of
@@ -75,11 +74,11 @@ def rows(data: Path) -> Iterator[dict[str, Any]]:
                 }
 
 
+def rounded(data: Path) -> Iterator[dict[str, Any]]:
+    """As `rows`, to four places."""
+    for row in rows(data):
+        yield {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}
+
+
 def main(argv: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args(argv)
-    for found in rows(arguments.data):
-        row = {key: round(value, 4) if isinstance(value, float) else value for key, value in found.items()}
-        print(json.dumps(row, ensure_ascii=False) if arguments.json else "  ".join(f"{k}={v}" for k, v in row.items()), flush=True)
+    show_rows(__doc__, rounded, argv)

@@ -11,10 +11,8 @@ operator's default threshold, in texts that nobody would call toxic.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
-import json
 import re
 import tarfile
 import tempfile
@@ -26,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from benchmarks.quality.show import show_rows
 from dataplane.annotators.toxicity import Toxicity
 from dataplane.annotators.toxicity_model import ToxicityModel
 from dataplane.corpus.classification import auc, decisions
@@ -216,9 +215,4 @@ def rows(data: Path) -> Iterator[dict[str, Any]]:
 
 
 def main(argv: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args(argv)
-    for found in rows(arguments.data):
-        print(json.dumps(found) if arguments.json else "  ".join(f"{key}={value}" for key, value in found.items()), flush=True)
+    show_rows(__doc__, rows, argv)
