@@ -40,12 +40,13 @@ test-all: $(VENV)/installed
 	dataplane models fetch
 	python -m pytest
 
-# The slow tests of what the lake promises: examples of the docs, history under DVC in both modes, purges, kills.
+# The slow tests of what the lake promises: examples of the docs, history under DVC in both modes, purges, kills, a Ray cluster.
 test-histories: $(VENV)/installed
 	dataplane models fetch
 	python -m pytest tests/docs tests/end_to_end
 	python -m pytest tests/upkeep -k "cached-lance or referenced-parquet"
 	python -m tests.faults.kill --count 20
+	python -m pytest tests/engine/test_ray_engine.py
 
 lint: $(VENV)/installed
 	ruff check .

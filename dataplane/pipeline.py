@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -14,10 +14,15 @@ from pydantic import Field
 from dataplane import schema
 from dataplane.contract import check_annotation, check_rewrite
 from dataplane.deciding import Condition, Decider, Rule
+from dataplane.engine.rows import by_size
 from dataplane.errors import ContractError, ParamsError, TerraplaneError
 from dataplane.operator import READABLE, Annotator, Filter, Operator, Rewrite, Transform
 from dataplane.params import Params
 from dataplane.registry import operator_class
+
+# A batch ends at the first of these: a row costs little, but five hundred books would fill the memory of a worker.
+BATCH_ROWS, BATCH_BYTES = 512, 8 << 20
+READ_ROWS = 32  # read at once, for `batches` to join
 
 
 class Step(Params):
@@ -35,6 +40,11 @@ class CleanParams(Params):
     """Params of the clean stage."""
 
     pipeline: list[Step] = Field(description="Operators, in the order in which they run.")
+
+
+def batches(read: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What was read in batches of `READ_ROWS`, in the batches that the operators get."""
+    return by_size(read, BATCH_ROWS, BATCH_BYTES)
 
 
 def build(steps: Sequence[Step]) -> list[Operator]:

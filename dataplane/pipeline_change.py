@@ -20,10 +20,9 @@ from dataplane.engine.journal import Journal
 from dataplane.engine.tables import Result
 from dataplane.lake.store import Fragment
 from dataplane.operator import Operator, Transform
-from dataplane.pipeline import Pipeline, Step, documents_schema
+from dataplane.pipeline import READ_ROWS, Pipeline, Step, batches, documents_schema
 from dataplane.snapshot import content_sum, open_store
 
-BATCH_ROWS = 512
 COMPUTED_LAST = ("n_bytes", "text_hash")  # known when the last transform has run, so no operator sees them
 
 
@@ -175,7 +174,7 @@ def _renew_fragment(root: Path, pipeline: Pipeline, earlier: Earlier, fragment: 
     store = open_store(root)
     kept = [name for name in earlier.schema.names if name in after.names]
     total, new_columns = 0, []
-    for batch in store.fragment_batches("documents", earlier.digest, fragment.data, kept, BATCH_ROWS):
+    for batch in batches(store.fragment_batches("documents", earlier.digest, fragment.data, kept, READ_ROWS)):
         given = batch.select([name for name in kept if name not in COMPUTED_LAST])
         measured, broken = pipeline.measure(given, earlier.places)
         if broken:

@@ -74,10 +74,24 @@ class LineageSettings(Params):
         return self
 
 
+class RaySettings(Params):
+    """The Ray cluster of `engine: ray`. The project's folder has the same path on all its machines."""
+
+    address: str = Field(
+        "auto", min_length=1, description="auto: the cluster that this machine is part of; ray://HOST:PORT; local: one on this machine."
+    )
+    cpus: float = Field(1.0, gt=0, description="Cores that Ray sets aside for a unit.")
+    memory_bytes: int = Field(0, ge=0, description="Memory that Ray sets aside for a unit, bytes; 0 sets none aside.")
+
+
 class Settings(Params):
     """Settings of one project."""
 
-    workers: int = Field(0, ge=0, description="Worker processes; 0 takes one for each core.")
+    engine: Literal["local", "ray"] = Field(
+        "local", description="local: stages work in processes of this machine; ray: on a Ray cluster. The digests are the same."
+    )
+    workers: int = Field(0, ge=0, description="Worker processes of engine local; 0 takes one for each core.")
+    ray: RaySettings = Field(default_factory=lambda: RaySettings.parse(None, where="ray"), description="The cluster of engine ray.")
     models: str = Field("", description="Folder of fetched models; empty takes the user's cache folder.")
     lake: LakeSettings = Field(default_factory=lambda: LakeSettings.parse(None, where="lake"), description="Where the tables lie.")
     lineage: LineageSettings = Field(

@@ -1,82 +1,39 @@
-"""The engine on one machine: `map(task, units)` in processes, in order, with retries and a journal."""
+"""The engine on one machine: units are worked on in processes, and workers that die are replaced."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-from dataplane.engine.journal import Journal
+from dataplane.engine.mapping import Task
 from dataplane.engine.units import Unit
 from dataplane.errors import EnvironmentFault
 
 MAX_LOST_WORKERS = 3
 PARENT_POLL_SECONDS = 0.5
 
-Task = Callable[[Any], Any]
 
-
-def map(
-    task: Task, units: Sequence[Unit], *, workers: int, journal: Journal, title: str, whole: Callable[[Any], bool] = lambda result: True
-) -> Outcome:
-    """Runs the task on each unit.
+def run(task: Task, units: Sequence[Unit], todo: list[int], workers: int) -> Iterator[tuple[int, Any]]:
+    """Works on the units at the places `todo`: a `mapping.Runner`, but for the number of workers.
 
     Args:
-        task: Picklable; takes a unit's work, returns a JSON-like result. Built anew in each worker, once.
-        units: What to work on.
+        task: What to do with a unit's work.
+        units: All units.
+        todo: Places of those that are to be done.
         workers: Processes; with 1 the work is done in this process.
-        journal: Finished units are taken from it and added to it.
-        title: Name of the progress bar.
-        whole: Whether a journaled result can still be used (its files are there).
 
-    Returns:
-        The results in the order of `units`, whatever order they finished in.
+    Yields:
+        (place, result), in the order in which they finish.
 
     Raises:
         EnvironmentFault: Workers kept dying (out of memory, most likely).
-        Exception: What the task raised; the journal keeps the units that were finished.
     """
-    results: dict[int, Any] = {i: done for i, unit in enumerate(units) if (done := journal.get(unit.key)) is not None and whole(done)}
-    todo = [i for i in range(len(units)) if i not in results]
-    with _progress() as progress:
-        bar = progress.add_task(title, total=len(units), completed=len(results))
-        for i, result in _run(task, units, todo, workers):
-            journal.put(units[i].key, result)
-            results[i] = result
-            progress.advance(bar)
-    return Outcome([results[i] for i in range(len(units))], todo)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What `map` gives back.
-
-    Attributes:
-        results: One for each unit, in order.
-        done: Places of the units that were worked on; the others stood in the journal.
-    """
-
-    results: list[Any]
-    done: list[int]
-
-
-def _progress() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    console = Console(file=sys.stderr)
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-
-
-def _run(task: Task, units: Sequence[Unit], todo: list[int], workers: int) -> Iterator[tuple[int, Any]]:
     if workers == 1 or len(todo) <= 1:
         for i in todo:
             yield i, task(units[i].work)

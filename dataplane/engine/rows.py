@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -209,6 +209,26 @@ def read_rows(data: Data, rows: I64, columns: Sequence[str], batch_rows: int = B
     for start in range(0, len(rows), batch_rows):
         (batch,) = data.take(rows[start : start + batch_rows].tolist(), columns).combine_chunks().to_batches()
         yield batch
+
+
+def by_size(batches: Iterable[pa.RecordBatch], most_rows: int, most_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Neighbouring batches joined, as long as neither their rows nor their bytes are too many; none is split."""
+    gathered: list[pa.RecordBatch] = []
+    for batch in batches:
+        if gathered and (_rows([*gathered, batch]) > most_rows or _bytes([*gathered, batch]) > most_bytes):
+            yield pa.concat_batches(gathered)
+            gathered = []
+        gathered.append(batch)
+    if gathered:
+        yield pa.concat_batches(gathered)
+
+
+def _rows(batches: Sequence[pa.RecordBatch]) -> int:
+    return sum(map(len, batches))
+
+
+def _bytes(batches: Sequence[pa.RecordBatch]) -> int:
+    return sum(batch.nbytes for batch in batches)
 
 
 def _through(data: Data, rows: I64, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:

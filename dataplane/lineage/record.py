@@ -19,9 +19,10 @@ from typing import Any, Self
 import pyarrow as pa
 
 from dataplane import lockfile
-from dataplane.engine import local
+from dataplane.engine import mapping
 from dataplane.engine.journal import Journal, stage_lock
 from dataplane.engine.rows import WORKED_ON, RowsTask
+from dataplane.engine.runners import runner
 from dataplane.engine.tables import Present, Result, TableTask
 from dataplane.engine.units import Unit
 from dataplane.errors import AccountingError, ParamsError, TerraplaneError, of_system
@@ -118,7 +119,8 @@ class StageRun:
             journal: What is done already; the unit's key and the journal's identity must cover all that a result depends on.
         """
         before = _data_files(task.tables, self.root)
-        outcome = local.map(task, units, workers=self.settings.n_workers(), journal=journal, title=self.stage, whole=Present(self.root))
+        run = runner(self.settings, self.root)
+        outcome = mapping.map(task, units, run=run, journal=journal, title=self.stage, whole=Present(self.root))
         results = [Result.parse(result) for result in outcome.results]
         self.counts = sum((result.counts for result in results), Counter())
         self._effort = {

@@ -22,13 +22,23 @@ from dataplane.engine.units import Unit, ranges
 from dataplane.lineage.columns import made_by
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.params import digest
-from dataplane.pipeline import CleanParams, Outcome, Pipeline, Step, build, documents_schema, quarantine_batch, text_hash
+from dataplane.pipeline import (
+    READ_ROWS,
+    CleanParams,
+    Outcome,
+    Pipeline,
+    Step,
+    batches,
+    build,
+    documents_schema,
+    quarantine_batch,
+    text_hash,
+)
 from dataplane.pipeline_change import Earlier, EarlierRun, find_earlier, planned, renew, to_json
 from dataplane.snapshot import Snapshot
 from dataplane.sources.decode import decode
 
 UNIT_ROWS = 2048
-BATCH_ROWS = 512
 COLUMNS = ["doc_id", "source", "kind", "url", "mime", "charset", "payload"]
 DECODE_VERSION = "2"  # bump when decode gives another text for some payload
 
@@ -72,7 +82,7 @@ class Clean(RowsTask):
 
     def make(self, rows: I64) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Cleans rows from the raw bytes."""
-        for batch in read_rows(self.inputs[0].open(), rows, COLUMNS, BATCH_ROWS):
+        for batch in batches(read_rows(self.inputs[0].open(), rows, COLUMNS, READ_ROWS)):
             decoded, edits = _decode(batch, self.run_id)
             outcome = self.pipeline.run(decoded)
             yield "edits", edits

@@ -1,5 +1,6 @@
 """The engine: order, workers, resume, and what a broken worker does."""
 
+import functools
 import os
 import signal
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dataplane.engine import local
+from dataplane.engine import local, mapping
 from dataplane.engine.journal import Journal
 from dataplane.engine.tables import Present, Result, TableTask
 from dataplane.engine.units import Unit
@@ -61,7 +62,8 @@ class Numbers(TableTask):
 def run(task: Any, units: list[int], root: Path, workers: int, identity: str = "i") -> list[Any]:
     journal = Journal(root, "stage", identity)
     journal.begin()
-    return local.map(task, [Unit(str(unit), unit) for unit in units], workers=workers, journal=journal, title="test").results
+    runner = functools.partial(local.run, workers=workers)
+    return mapping.map(task, [Unit(str(unit), unit) for unit in units], run=runner, journal=journal, title="test").results
 
 
 @pytest.mark.parametrize("workers", [1, 2])

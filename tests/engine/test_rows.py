@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataplane.engine.journal import Journal
-from dataplane.engine.rows import I64, WORKED_ON, Part, RowsTask, read_rows
+from dataplane.engine.rows import I64, WORKED_ON, Part, RowsTask, by_size, read_rows
 from dataplane.engine.tables import Result
 from dataplane.engine.units import Unit, ranges
 from dataplane.snapshot import Snapshot, commit_parts, write_part
@@ -137,3 +137,18 @@ def test_a_part_without_earlier_rows_is_made_whole(root: Path) -> None:
     task = Repeat(root, put_numbers(root, FIRST))
     result = Result.parse(task(Part(np.arange(len(FIRST)))))
     assert result.counts == {WORKED_ON: len(FIRST)}
+
+
+@given(st.lists(st.lists(st.integers(0, 400), min_size=1, max_size=4), max_size=12))
+def test_batches_are_joined_up_to_rows_or_bytes_and_never_lost_or_split(sizes: list[list[int]]) -> None:
+    given_batches = [pa.record_batch({"text": pa.array(["x" * size for size in rows], pa.large_string())}) for rows in sizes]
+    joined = list(by_size(given_batches, most_rows=6, most_bytes=500))
+    starts = np.cumsum([0, *map(len, given_batches)])
+    assert set(np.cumsum([0, *map(len, joined)])) <= set(starts)
+    assert [value for batch in joined for value in batch.column(0).to_pylist()] == ["x" * size for rows in sizes for size in rows]
+    whole = set(map(len, given_batches))
+    assert [len(batch) for batch in joined if len(batch) > 6 and len(batch) not in whole] == []
+    following = dict(zip(starts.tolist(), given_batches, strict=False))
+    ends = np.cumsum([len(batch) for batch in joined])[:-1].tolist()
+    for end, batch in zip(ends, joined, strict=False):
+        assert len(batch) + len(following[end]) > 6 or batch.nbytes + following[end].nbytes > 500
