@@ -7,14 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from dataplane import schema
 from dataplane.corpus.selection import SelectParams, rules, signal_columns
 from dataplane.deciding import Decider, Rule
 from dataplane.engine.documents import ids_batch
-from dataplane.engine.tables import TableTask
-from dataplane.engine.units import whole_fragments
+from dataplane.engine.rows import I64, RowsTask, read_rows
+from dataplane.engine.units import Unit, whole_fragments
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.pipeline import CleanParams, Step
 from dataplane.snapshot import Snapshot
@@ -23,22 +24,26 @@ UNIT_ROWS = 1 << 15
 BATCH_ROWS = 1 << 16
 
 
-class Select(TableTask):
-    """Decides on one range of rows of `documents`, from its signals alone."""
+class Select(RowsTask):
+    """Decides on rows of `documents`, from their signals alone."""
 
     def __init__(self, root: Path, documents: Snapshot, decided: Sequence[Rule], run_id: str) -> None:
-        super().__init__(root, {"selected": schema.IDS, "select_decisions": schema.DECISIONS})
-        self.documents, self.decided, self.run_id = documents, list(decided), run_id
+        self.columns = signal_columns(documents.schema.names)
+        super().__init__(root, {"selected": schema.IDS, "select_decisions": schema.DECISIONS}, [documents], self.columns)
+        self.decided, self.run_id = list(decided), run_id
 
     def open(self) -> None:
         """Compiles the rules."""
-        columns = self.documents.schema
-        self.columns = signal_columns(columns.names)
-        self.decider = Decider(self.decided, columns, stage="select", run_id=self.run_id)
+        super().open()
+        self.decider = Decider(self.decided, self.inputs[0].schema, stage="select", run_id=self.run_id)
 
-    def run(self, unit: tuple[int, int]) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Decides on the rows from `unit[0]`, `unit[1]` of them."""
-        for batch in self.documents.batches(self.columns, batch_size=BATCH_ROWS, offset=unit[0], limit=unit[1]):
+    def parts(self, inputs: Sequence[Snapshot]) -> list[Unit]:
+        """Neighbouring fragments, known by their content."""
+        return [Unit(unit.key, np.arange(unit.work[0], sum(unit.work))) for unit in whole_fragments(inputs[0], UNIT_ROWS)]
+
+    def make(self, rows: I64) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Decides on the documents at these places."""
+        for batch in read_rows(self.inputs[0].open(), rows, self.columns, BATCH_ROWS):
             kept, decisions = self.decider.decide(batch)
             yield "selected", ids_batch(batch.column("doc_id").filter(pa.array(kept)))
             yield "select_decisions", decisions
@@ -72,7 +77,7 @@ def main() -> None:
         run.used({rule.operator: rule.op_id for rule in decided})
         run.came_from("selected", rows=[f"documents.{column}" for column in decider.looks_at()])
         journal = run.journal(rules=[asdict(rule) for rule in decided])
-        written = run.map(Select(run.root, documents, decided, run.run_id), whole_fragments(documents, UNIT_ROWS), journal)
+        written = run.map_rows(Select(run.root, documents, decided, run.run_id), journal)
         counts = _counts(documents, written)
         run.account(rows_in=documents.rows, kept=written["selected"].rows, dropped=counts.pop("dropped"))
         run.metrics(counts)

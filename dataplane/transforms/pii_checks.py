@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import hashlib
 
+from dataplane.transforms.pii_presidio import predefined
+
 _ID_WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
 _ID_CHECKS = "10X98765432"
 # GB/T 2260: the first two digits are a province.
@@ -68,9 +70,7 @@ def valid_base58check(address: str) -> bool:
 
 def valid_bech32(address: str) -> bool:
     """Whether a Bitcoin address in base 32 has the checksum of BIP 173 or of BIP 350."""
-    from presidio_analyzer.predefined_recognizers import CryptoRecognizer
-
-    return bool(CryptoRecognizer().validate_result(address.lower()))
+    return bool(predefined().CryptoRecognizer().validate_result(address.lower()))
 
 
 def valid_isbn13(digits: str) -> bool:

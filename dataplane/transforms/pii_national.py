@@ -14,6 +14,7 @@ from typing import Any
 
 from dataplane.transforms.pii_checks import valid_mod_11_10
 from dataplane.transforms.pii_look import Look
+from dataplane.transforms.pii_presidio import predefined
 
 _BEFORE_CHARS, _AFTER_CHARS = 64, 32
 _LOOKED_AT = 4  # words behind a number; the first of them may begin inside it
@@ -197,10 +198,8 @@ class _Words:
 
 
 def _shape(kind: str) -> _Shape:
-    import presidio_analyzer.predefined_recognizers as presidio
-
     national = NATIONAL_IDS[kind]
-    recognizer = getattr(presidio, national.recognizer)()
+    recognizer = getattr(predefined(), national.recognizer)()
     # No find spans two lines.
     shapes = [pattern.regex.replace("(?i)", "").replace(r"\s", " ") for pattern in recognizer.patterns]
     patterns = tuple(re.compile(rf"(?<![\w-])(?:{shape})(?![\w-]|\.\d)", re.IGNORECASE) for shape in shapes)
