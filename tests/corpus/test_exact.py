@@ -10,14 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataplane import schema
-from dataplane.corpus.exact import ExactParams, content_hashes, find_duplicates, survival_rank
+from dataplane.corpus.clusters import Standing, duplicate_rows
+from dataplane.corpus.exact import ExactParams, content_hashes, leaders
+from dataplane.corpus.survival import LONGEST, Criterion, survival_rank
 
 
 def table(ids: list[str], texts: list[str], level: str, sources: list[str] | None = None, priority: tuple[str, ...] = ()) -> pa.Table:
-    text = pa.array(texts, pa.large_string())
-    lengths = pa.array([len(t.encode()) for t in texts], pa.int64())
-    rank = survival_rank(pa.array(ids), pa.array(sources or ["s"] * len(ids)), lengths, priority)
-    return find_duplicates(pa.array(ids), content_hashes(text, ExactParams(level=level)), rank)
+    columns = {"source": pa.array(sources or ["s"] * len(ids)), "n_bytes": pa.array([len(t.encode()) for t in texts], pa.int64())}
+    criteria = [Criterion(by="source", prefer=list(priority)), LONGEST]
+    rank = survival_rank(pa.array(ids, pa.string()), criteria, columns.__getitem__)
+    hashes = content_hashes(pa.array(texts, pa.large_string()), ExactParams(level=level))
+    standing = Standing.alone(len(ids)).then(leaders(hashes, rank), np.ones(len(ids)), "exact")
+    return duplicate_rows(pa.array(ids, pa.string()), standing)
 
 
 def test_each_level_sees_what_it_says() -> None:
@@ -66,12 +70,6 @@ def test_clusters_equal_a_dictionary_whatever_the_order(texts: list[str], level:
     got = table([ids[i] for i in shuffled], [texts[i] for i in shuffled], level)
     assert {(r["doc_id"], r["cluster_id"], r["kept"], r["representative"]) for r in got.to_pylist()} == want
     assert got.equals(table(ids, texts, level))
-
-
-def test_survivors_are_ranked_by_source_then_length_then_id() -> None:
-    ids, sources, lengths = ["d", "c", "b", "a", "e"], ["web", "books", "web", None, "wiki"], [9, 1, 9, 99, 5]
-    rank = survival_rank(pa.array(ids), pa.array(sources, pa.string()), pa.array(lengths), ["wiki", "books"])
-    assert [ids[i] for i in np.argsort(rank)] == ["e", "c", "a", "b", "d"]
 
 
 @pytest.mark.parametrize("level", ["bytes", "unicode", "letters"])
