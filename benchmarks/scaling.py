@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dataplane.corpus.banding import find_sharers
+from dataplane.corpus.banding import Work, find_sharers
 from dataplane.corpus.clusters import greedy_stars
 from dataplane.corpus.minhash import MinHashParams
 from dataplane.corpus.spill import spill_folder
@@ -78,15 +78,16 @@ def measure(n: int, share: float) -> dict[str, Any]:
     # From here on it is what `minhash.find_duplicates` does, stopped before the folder goes.
     with tempfile.TemporaryDirectory() as scratch, spill_folder(Path(scratch) / "spill") as folder:
         started = time.perf_counter()
-        signed, again = (Made(blocks(n, share, params.width())) for _ in range(2))
-        sharers = find_sharers(signed, again, rank, np.zeros(0, np.uint64), params.cut(), folder)
-        banded = time.perf_counter() - started - signed.seconds - again.seconds
+        made: list[Made] = []
+        work = Work(lambda: made.append(Made(blocks(n, share, params.width()))) or made[-1], rank, np.zeros(0, np.uint64))
+        sharers = find_sharers(work, params.cut(), folder)
+        banded = time.perf_counter() - started - sum(each.seconds for each in made)
         started = time.perf_counter()
         stars = greedy_stars(sharers, n, lambda _, __, shares: shares, params.threshold, params.threshold, folder)
         clustered = time.perf_counter() - started
         disk = sum(path.stat().st_size for path in folder.iterdir())
     return {
-        "documents": signed.documents,
+        "documents": made[0].documents,
         "banding_s": round(banded, 2),
         "clustering_s": round(clustered, 2),
         "us_per_document": round((banded + clustered) / n * 1e6, 3),

@@ -1,22 +1,21 @@
-"""Which documents share a band of their signatures, with the keys on disk.
+"""Which documents share a key of their signatures, with the keys on disk: a band of MinHash, a choice of bits of SimHash.
 
-Keys of a band are spread over files by their highest bits, and each file is sorted alone: memory is that of the largest of them, and a few
-numbers for each document. Cost is a sort of n keys a band; 12 bytes on disk for each document and band, and 8 for each that is shared.
+Keys of a table are spread over files by their highest bits, and each file is sorted alone: memory is that of the largest of them, and a few
+numbers for each document. Cost is a sort of n keys a table; 12 bytes on disk for each document and table, and 8 for each that is shared.
 
 Source: Leskovec, Rajaraman, Ullman, Mining of Massive Datasets, 3.4.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dataplane.corpus.bands import Bands
 from dataplane.corpus.spill import Appender, mapped, reserved
 from dataplane.errors import DataError
 from dataplane.kernels import minhash
@@ -26,6 +25,9 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
+
+# Index and signature of documents, in blocks; read more than once.
+Signed = Callable[[], Iterable[tuple[I64, U32]]]
 
 MAX_DOCUMENTS = (1 << 31) - 1
 _PARTITION_KEYS = 1 << 21
@@ -56,50 +58,73 @@ class Sharers:
     groups: U64
 
 
-def find_sharers(
-    signed: Iterable[tuple[I64, U32]], again: Iterable[tuple[I64, U32]], rank: I64, groups: U64, bands: Bands, folder: Path
-) -> Sharers:
-    """Finds them in two passes over the signatures.
+class Tables(Protocol):
+    """How keys are made of signatures."""
+
+    @property
+    def tables(self) -> int:
+        """How many keys each document has."""
+
+    def keys(self, signed: U32, table: int) -> U64:
+        """uint64 [k], the key of each signature (uint32 [k, width]) in a table."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What near-duplicates are sought among.
+
+    Attributes:
+        signed: Signatures in blocks: index (int64 [k], ascending) and signature (uint32 [k, width]).
+        rank: int64 [n] of `survival.survival_rank`; a document is only dropped for one of lower rank.
+        groups: uint64 [n], documents are compared within a group; empty: with all.
+    """
+
+    signed: Signed
+    rank: I64
+    groups: U64
+
+
+def find_sharers(work: Work, tables: Tables, folder: Path) -> Sharers:
+    """Finds them in two passes over the signatures. A signature of nothing but `minhash.NO_SHINGLE` shares nothing.
 
     Args:
-        signed: Index and signature of documents, in blocks: int64 [k] ascending and uint32 [k, hashes].
-        again: The same, for the second pass.
-        rank: int64 [n], a permutation.
-        groups: uint64 [n] or empty; a bucket has documents of one group alone.
-        bands: How signatures are cut.
+        work: Signatures, ranks and groups.
+        tables: How keys are made.
         folder: Where arrays are spilled; the result lies there too.
 
     Raises:
         DataError: There are more documents than one process can number.
         OSError: The disk is full.
     """
+    rank, groups = work.rank, work.groups
     if len(rank) > MAX_DOCUMENTS:
         raise DataError(f"{len(rank)} documents are more than one process numbers", where="dedup", fix="use `within` and several projects")
     n_parts = 1 << max(0, (len(rank) - 1) // _PARTITION_KEYS).bit_length()
-    _spill_keys(signed, groups, bands, n_parts, folder)
-    parts, counts = _spill_members(bands.bands, n_parts, len(rank), folder)
+    _spill_keys(work, tables, n_parts, folder)
+    parts, counts = _spill_members(tables.tables, n_parts, len(rank), folder)
     sharers = np.flatnonzero(counts)
     by_rank = np.argsort(rank[sharers])
     docs = sharers[by_rank]
     starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts[docs], dtype=np.int64)])
     buckets = _by_document(parts, docs, starts, len(rank), folder)
-    signatures = _spill_signatures(again, counts > 0, folder)
+    signatures = _spill_signatures(work.signed(), counts > 0, folder)
     of = groups[docs] if len(groups) else groups
     return Sharers(docs, starts, buckets, mapped(folder / "sizes", np.int32), signatures, by_rank.astype(np.int32), of)
 
 
-def _spill_keys(signed: Iterable[tuple[I64, U32]], groups: U64, bands: Bands, n_parts: int, folder: Path) -> None:
+def _spill_keys(work: Work, tables: Tables, n_parts: int, folder: Path) -> None:
+    groups = work.groups
     with Appender(folder) as files:
-        for docs, signature in signed:
+        for docs, signature in work.signed():
             worded = (signature != minhash.NO_SHINGLE).any(axis=1)
             docs, signature = docs[worded], signature[worded]
-            for band in range(bands.bands):
+            for table in range(tables.tables):
                 records = np.empty(len(docs), _RECORD)
                 records["doc"] = docs
-                keys = minhash.band_keys(signature, band, bands.rows)
+                keys = tables.keys(signature, table)
                 records["key"] = minhash.mixed(keys, groups[docs]) if len(groups) else keys
                 for part, chosen in _split(records, n_parts):
-                    files.append(_part(band, part), chosen)
+                    files.append(_part(table, part), chosen)
 
 
 def _split(records: npt.NDArray[Any], n_parts: int) -> Iterator[tuple[int, npt.NDArray[Any]]]:
@@ -114,11 +139,11 @@ def _split(records: npt.NDArray[Any], n_parts: int) -> Iterator[tuple[int, npt.N
         yield int(i), records[bounds[i] : bounds[i + 1]]
 
 
-def _part(band: int, part: int) -> str:
-    return f"keys-{band:04}-{part:05}"
+def _part(table: int, part: int) -> str:
+    return f"keys-{table:04}-{part:05}"
 
 
-def _spill_members(n_bands: int, n_parts: int, n: int, folder: Path) -> tuple[list[tuple[int, int]], npt.NDArray[np.uint16]]:
+def _spill_members(n_tables: int, n_parts: int, n: int, folder: Path) -> tuple[list[tuple[int, int]], npt.NDArray[np.uint16]]:
     """Writes the members of each bucket, bucket by bucket, and how many each has.
 
     Returns:
@@ -127,11 +152,11 @@ def _spill_members(n_bands: int, n_parts: int, n: int, folder: Path) -> tuple[li
     counts = np.zeros(n, np.uint16)
     parts = []
     with Appender(folder) as files:
-        for name in (_part(band, part) for band in range(n_bands) for part in range(n_parts)):
+        for name in (_part(table, part) for table in range(n_tables) for part in range(n_parts)):
             path = folder / name
             members, sizes = _shared(np.fromfile(path, _RECORD)) if path.exists() else _shared(np.zeros(0, _RECORD))
             path.unlink(missing_ok=True)
-            counts[members] += 1  # a document is in one bucket of a band
+            counts[members] += 1  # a document is in one bucket of a table
             files.append("members", members)
             files.append("sizes", sizes)
             parts.append((len(members), len(sizes)))

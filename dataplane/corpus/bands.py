@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
+
+from dataplane.kernels.minhash import band_keys
+
+U32 = npt.NDArray[np.uint32]
+U64 = npt.NDArray[np.uint64]
 
 _STEPS = 1000  # of the integrals, over similarities from 0 to 1
 
@@ -20,6 +26,15 @@ class Bands:
 
     bands: int
     rows: int
+
+    @property
+    def tables(self) -> int:
+        """How many tables of keys there are."""
+        return self.bands
+
+    def keys(self, signed: U32, table: int) -> U64:
+        """uint64 [k], hash of a band of each signature (uint32 [k, hashes])."""
+        return band_keys(signed, table, self.rows)
 
     def probability(self, similarity: float) -> float:
         """Probability that two documents of this similarity are compared: 1 - (1 - s^rows)^bands."""

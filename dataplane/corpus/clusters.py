@@ -45,7 +45,7 @@ class Stars:
     full: int
 
 
-def greedy_stars(sharers: Sharers, n: int, similar: Similar, chance: float, threshold: float, folder: Path) -> Stars:
+def greedy_stars(sharers: Sharers, n: int, similar: Similar, chance: float, threshold: float, folder: Path, *, bits: bool = False) -> Stars:
     """Puts each document behind the kept document most like it, or keeps it.
 
     Documents come by rank; each is compared with the documents kept so far that share a bucket with it, so the outcome depends on
@@ -55,9 +55,10 @@ def greedy_stars(sharers: Sharers, n: int, similar: Similar, chance: float, thre
         sharers: The documents that share buckets.
         n: Documents in all.
         similar: Similarity of a document with each of some others.
-        chance: Lowest share of equal hashes that is worth a comparison.
+        chance: Lowest share of equal hashes (or bits) that is worth a comparison.
         threshold: Lowest similarity of a duplicate.
         folder: Where arrays are spilled.
+        bits: Whether signatures are compared bit by bit; else hash by hash.
 
     Raises:
         OSError: The disk is full.
@@ -70,7 +71,7 @@ def greedy_stars(sharers: Sharers, n: int, similar: Similar, chance: float, thre
     widest = int(np.diff(sharers.starts).max(initial=0)) * MAX_LEADERS_IN_BUCKET
     found, estimates = np.empty(widest, np.int32), np.empty(widest)
     lists = (sharers.starts, sharers.buckets, room, leaders, filled)
-    told = (sharers.signatures, sharers.rows, sharers.groups, chance, found, estimates)
+    told = (sharers.signatures, sharers.rows, sharers.groups, bits, chance, found, estimates)
     at, full = 0, 0
     while True:
         at, count, missed = advance(at, *lists, *told)

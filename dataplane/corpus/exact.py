@@ -7,11 +7,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import Field
 
 from dataplane.kernels import minhash
 from dataplane.kernels.hashing import hash128
+from dataplane.kernels.plain_form import plain_hashes
 from dataplane.kernels.unicode import letter_hashes
 from dataplane.params import Params
 
@@ -42,7 +42,7 @@ def content_hashes(text: pa.Array, params: ExactParams) -> U64:
     if params.level == "letters":
         return letter_hashes(text)
     if params.level == "unicode":
-        text = pc.utf8_lower(pc.utf8_normalize(text, form="NFKC"))
+        return plain_hashes(text)
     return hash128(text)
 
 

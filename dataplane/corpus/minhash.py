@@ -10,8 +10,7 @@ Source: Leskovec, Rajaraman, Ullman, Mining of Massive Datasets, 3.4; bands and 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -20,13 +19,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
-from dataplane.corpus.banding import find_sharers
+from dataplane.corpus.banding import Work, find_sharers
 from dataplane.corpus.bands import Bands, chosen_bands
 from dataplane.corpus.clusters import Stars, greedy_stars
-from dataplane.corpus.exact import ExactParams
 from dataplane.corpus.similarities import Similarities
 from dataplane.corpus.spill import spill_folder
-from dataplane.corpus.survival import LONGEST, Criterion
 from dataplane.kernels import minhash
 from dataplane.params import Params
 
@@ -37,8 +34,8 @@ U64 = npt.NDArray[np.uint64]
 
 # Indices of documents [k] -> their texts [k], in that order.
 TextsOf = Callable[[I64], pa.Array]
-# Index and signature of documents, in blocks; read more than once.
-Signed = Callable[[], Iterable[tuple[I64, U32]]]
+
+VERSION = minhash.VERSION  # of the definition of signatures
 
 _CHUNK_DOCUMENTS = 256  # whose texts are fetched together
 _CACHE_BYTES = 256 << 20  # of shingle sets kept for comparison
@@ -72,25 +69,6 @@ class MinHashParams(Params):
         return self.hashes if self.bands == "auto" else self.bands * self.rows
 
 
-class DedupParams(Params):
-    """Params of the dedup stage."""
-
-    exact: ExactParams = Field(default_factory=lambda: ExactParams.model_validate({}), description="Exact duplicates, found first.")
-    minhash: MinHashParams = Field(
-        default_factory=lambda: MinHashParams.model_validate({}), description="Near-duplicates among what is left."
-    )
-    url: str | None = Field(
-        None, description="Signal or column whose equal values are one document, as canonical_url.url, looked at before the texts."
-    )
-    survivor: list[Criterion] = Field(
-        [LONGEST], description="Which document of a cluster stays: criteria, the first of them first, then the smallest doc_id."
-    )
-    within: str | None = Field(
-        None, description="Column, signal or meta.NAME; documents are compared only where it is equal (FineWeb: each dump by itself)."
-    )
-    large_cluster: int = Field(1000, ge=2, description="Documents in a cluster from which on the run warns of it.")
-
-
 def signatures(text: pa.Array, params: MinHashParams) -> U32:
     """The signature of each document.
 
@@ -104,58 +82,42 @@ def signatures(text: pa.Array, params: MinHashParams) -> U32:
     return minhash.signatures(text, n=params.width(), words=params.shingle_words, seed=params.seed)
 
 
-@dataclass(frozen=True)
-class Work:
-    """What near-duplicates are sought among.
-
-    Attributes:
-        signed: Signatures in blocks: index (int64 [k], ascending) and signature (uint32 [k, hashes]).
-        rank: int64 [n] of `survival.survival_rank`; a document is only dropped for one of lower rank.
-        texts_of: Texts of documents by index; asked only for those that may be duplicates, and only to verify.
-        groups: uint64 [n], documents are compared within a group; empty: with all.
-        known: What earlier runs have compared.
-    """
-
-    signed: Signed
-    rank: I64
-    texts_of: TextsOf
-    groups: U64
-    known: Similarities | None = None
-
-
-def find_duplicates(work: Work, params: MinHashParams, folder: Path) -> Stars:
+def find_duplicates(work: Work, texts_of: TextsOf, known: Similarities, params: MinHashParams, folder: Path) -> Stars:
     """Each document's kept document. A text without words is nobody's duplicate here.
 
     Args:
-        work: Signatures, ranks and texts.
+        work: Signatures, ranks and groups.
+        texts_of: Texts of documents by index; asked only for those that may be duplicates, and only to verify.
+        known: What earlier runs have compared.
         params: Bands, threshold and how to verify.
         folder: Where arrays are spilled; it is gone afterwards.
 
     Raises:
         OSError: The disk is full.
     """
-    bands = params.cut()
     with spill_folder(folder) as place:
-        sharers = find_sharers(work.signed(), work.signed(), work.rank, work.groups, bands, place)
+        sharers = find_sharers(work, params.cut(), place)
         if params.verify == "estimate":
             return greedy_stars(sharers, len(work.rank), lambda _, __, shares: shares, params.threshold, params.threshold, place)
         spread = (params.threshold * (1 - params.threshold) / params.width()) ** 0.5
-        chance = params.threshold - _PREFILTER_SIGMAS * spread
-        return greedy_stars(sharers, len(work.rank), _Comparison(work, params, sharers.docs), chance, params.threshold, place)
+        compare = _Comparison(texts_of, known, params.shingle_words, sharers.docs, len(work.rank))
+        return greedy_stars(sharers, len(work.rank), compare, params.threshold - _PREFILTER_SIGMAS * spread, params.threshold, place)
 
 
 class _Comparison:
     """Similarity of documents by their shingle sets.
 
     Args:
-        work: Texts by index, and what is known already.
-        params: Words in a shingle.
+        texts_of: Texts by index.
+        known: What was compared before.
+        words: Words in a shingle.
         sequence: int64, the documents in the order in which they will be asked for.
+        n: Documents in all.
     """
 
-    def __init__(self, work: Work, params: MinHashParams, sequence: I64) -> None:
-        self.work, self.params, self.sequence = work, params, sequence
-        self._place = np.empty(len(work.rank), np.int32)
+    def __init__(self, texts_of: TextsOf, known: Similarities, words: int, sequence: I64, n: int) -> None:
+        self.texts_of, self.known, self.words, self.sequence = texts_of, known, words, sequence
+        self._place = np.empty(n, np.int32)
         self._place[sequence] = np.arange(len(sequence), dtype=np.int32)
         self._sets: OrderedDict[int, U64] = OrderedDict()
         self._bytes = 0
@@ -165,12 +127,10 @@ class _Comparison:
         return np.array([self._similarity(doc, int(other)) for other in others])
 
     def _similarity(self, doc: int, other: int) -> float:
-        known = self.work.known
-        value = known.get(doc, other) if known else None
+        value = self.known.get(doc, other)
         if value is None:
             value = minhash.jaccard(self._set(doc, ahead=_CHUNK_DOCUMENTS), self._set(other, ahead=1))
-            if known:
-                known.put(doc, other, value)
+            self.known.put(doc, other, value)
         return value
 
     def _set(self, doc: int, *, ahead: int) -> U64:
@@ -183,7 +143,7 @@ class _Comparison:
         """Reads the document, and with it some of those that will be asked for after it."""
         start = self._place[doc]
         wanted = [int(i) for i in self.sequence[start : start + ahead] if int(i) not in self._sets]
-        values, bounds = minhash.shingle_sets(self.work.texts_of(np.array(wanted, np.int64)), words=self.params.shingle_words)
+        values, bounds = minhash.shingle_sets(self.texts_of(np.array(wanted, np.int64)), words=self.words)
         for i, other in enumerate(wanted):
             self._sets[other] = values[bounds[i] : bounds[i + 1]].copy()
             self._bytes += self._sets[other].nbytes

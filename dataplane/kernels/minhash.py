@@ -93,7 +93,7 @@ def shingle_sets(text: pa.Array, *, words: int) -> tuple[U64, I64]:
     hashes, shingles = np.empty(room, np.uint64), np.empty(room, np.uint64)
     for i in range(len(offsets) - 1):
         count = hash_words(data, offsets[i], offsets[i + 1], fold_table(), classes(), hashes)
-        distinct = np.unique(shingles[: _shingles(hashes, count, words, shingles)])
+        distinct = np.unique(shingles[: shingles_of(hashes, count, words, shingles)])
         bounds[i + 1] = bounds[i] + len(distinct)
         sets.append(distinct)
     return np.concatenate([np.zeros(0, np.uint64), *sets]), bounds
@@ -107,7 +107,7 @@ def _fmix64(h):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nb.int64(nb.uint64[::1], nb.int64, nb.int64, nb.uint64[::1]), cache=True, nogil=True)
-def _shingles(hashes, count, words, out):  # type: ignore[no-untyped-def]
+def shingles_of(hashes, count, words, out):  # type: ignore[no-untyped-def]
     """Fills `out` with the shingles of `count` word hashes, repeated ones included; returns how many."""
     if count == 0:
         return 0
@@ -143,7 +143,7 @@ def _signatures(data, offsets, folds, table, words, room, a, c, out):  # type: i
     block = np.empty(_BLOCK, np.uint32)
     for d in range(len(offsets) - 1):
         count = hash_words(data, offsets[d], offsets[d + 1], folds, table, hashes)
-        n = _shingles(hashes, count, words, shingles)
+        n = shingles_of(hashes, count, words, shingles)
         for start in range(0, n, _BLOCK):
             size = min(_BLOCK, n - start)
             for i in range(size):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numba as nb
+import numpy as np
 
 # A document is compared with at most this many kept documents of a bucket, its best by rank. Thousands of short documents
 # that share a bucket and are not alike would otherwise cost the square of their number.
@@ -69,24 +70,31 @@ def lead(at, starts, buckets, room, leaders, filled):  # type: ignore[no-untyped
     return full
 
 
-@nb.njit(nb.int64(_SIGNED, nb.int64, nb.int64), cache=True, nogil=True)
-def equal_hashes(signed, left, right):  # type: ignore[no-untyped-def]
-    """Hash functions on which two signatures agree."""
+@nb.njit(nb.float64(_SIGNED, nb.int64, nb.int64, nb.boolean), cache=True, nogil=True)
+def shared_part(signed, left, right, bits):  # type: ignore[no-untyped-def]
+    """The share of hash functions, or of bits, on which two signatures agree."""
     equal = 0
+    if not bits:
+        for j in range(signed.shape[1]):
+            equal += signed[left, j] == signed[right, j]
+        return equal / signed.shape[1]
     for j in range(signed.shape[1]):
-        equal += signed[left, j] == signed[right, j]
-    return equal
+        rest = signed[left, j] ^ signed[right, j]
+        while rest:
+            rest &= rest - np.uint32(1)
+            equal -= 1
+    return 1 + equal / (32 * signed.shape[1])
 
 
 @nb.njit(
     nb.types.UniTuple(nb.int64, 3)(
         nb.int64, nb.int64[::1], _I32, nb.int64[::1], nb.int32[::1], nb.uint8[::1],
-        _SIGNED, _I32, nb.types.Array(nb.uint64, 1, "C", readonly=True), nb.float64, nb.int32[::1], nb.float64[::1],
+        _SIGNED, _I32, nb.types.Array(nb.uint64, 1, "C", readonly=True), nb.boolean, nb.float64, nb.int32[::1], nb.float64[::1],
     ),
     cache=True,
     nogil=True,
 )  # fmt: skip
-def advance(at, starts, buckets, room, leaders, filled, signed, rows, groups, chance, found, estimates):  # type: ignore[no-untyped-def]
+def advance(at, starts, buckets, room, leaders, filled, signed, rows, groups, bits, chance, found, estimates):  # type: ignore[no-untyped-def]
     """Makes leaders of documents until one comes that may be a duplicate.
 
     Args:
@@ -99,9 +107,10 @@ def advance(at, starts, buckets, room, leaders, filled, signed, rows, groups, ch
         signed: uint32 [m, hashes]
         rows: int32 [m], the document's signature
         groups: uint64 [m] or empty; those of other groups are not compared
+        bits: Whether signatures are compared bit by bit; else hash by hash.
         chance: Lowest estimate that is worth a comparison.
         found: int32, filled with the leaders that it may be a duplicate of, ascending
-        estimates: float64, filled with the share of equal hashes
+        estimates: float64, filled with the share that is equal
 
     Returns:
         The document, m where none is left; how many leaders were found; how often a bucket had no room for a leader
@@ -113,7 +122,7 @@ def advance(at, starts, buckets, room, leaders, filled, signed, rows, groups, ch
             other = found[i]
             if len(groups) and groups[other] != groups[at]:
                 continue
-            estimate = equal_hashes(signed, rows[at], rows[other]) / signed.shape[1]
+            estimate = shared_part(signed, rows[at], rows[other], bits)
             if estimate >= chance:
                 found[n] = other
                 estimates[n] = estimate

@@ -14,16 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dataplane import schema
-from dataplane.corpus import exact, minhash
+from dataplane.corpus import exact, minhash, simhash
 from dataplane.corpus.attributes import Attributes
+from dataplane.corpus.banding import Work
 from dataplane.corpus.clusters import URL, Standing, Stars, duplicate_rows
-from dataplane.corpus.minhash import DedupParams, MinHashParams
+from dataplane.corpus.dedup_params import DedupParams
 from dataplane.corpus.similarities import Similarities
 from dataplane.corpus.survival import survival_rank
 from dataplane.engine.documents import DocumentsTask, ids_batch
-from dataplane.engine.journal import Journal
 from dataplane.kernels.hashing import hash128
-from dataplane.kernels.minhash import VERSION
 from dataplane.kernels.stars import MAX_LEADERS_IN_BUCKET
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.snapshot import Snapshot
@@ -43,7 +42,7 @@ def signatures_schema(params: DedupParams) -> pa.Schema:
         [
             schema.DOC_ID,
             pa.field("content_hash", pa.list_(pa.uint64(), 2)),
-            pa.field("signature", pa.list_(pa.uint32(), params.minhash.width())),
+            pa.field("signature", pa.list_(pa.uint32(), params.width())),
         ]
     )
 
@@ -61,7 +60,7 @@ class Sign(DocumentsTask):
         columns = [
             batch.column("doc_id"),
             _fixed_list(exact.content_hashes(text, self.params.exact)),
-            _fixed_list(minhash.signatures(text, self.params.minhash)),
+            _fixed_list(self.params.signatures(text)),
         ]
         yield "signatures", pa.record_batch(columns, schema=self.tables["signatures"])
 
@@ -106,8 +105,8 @@ def find(corpus: Corpus, params: DedupParams) -> tuple[Standing, int]:
         standing = _equal(standing, known, hash128(urls), rank, groups, URL)
     hashes = _matrix(corpus.signed.to_table(["content_hash"]).column("content_hash").combine_chunks(), 2).astype(np.uint64)
     standing = _equal(standing, standing.kept(), hashes, rank, groups, "exact")
-    stars = _near(corpus, standing.kept(), rank, groups, params.minhash)
-    return standing.then(stars.leader, stars.similarity, "minhash"), stars.full
+    stars = _near(corpus, standing.kept(), rank, groups, params)
+    return standing.then(stars.leader, stars.similarity, params.method), stars.full
 
 
 def _equal(standing: Standing, among: I64, hashes: U64, rank: I64, groups: U64, how: str) -> Standing:
@@ -119,7 +118,7 @@ def _equal(standing: Standing, among: I64, hashes: U64, rank: I64, groups: U64, 
     return standing.then(leader, np.full(len(rank), np.nan if how == URL else 1.0), how)
 
 
-def _near(corpus: Corpus, among: I64, rank: I64, groups: U64, params: MinHashParams) -> Stars:
+def _near(corpus: Corpus, among: I64, rank: I64, groups: U64, params: DedupParams) -> Stars:
     """The stars of near-duplicates among some documents."""
     chosen = np.zeros(len(rank), np.bool_)
     chosen[among] = True
@@ -131,9 +130,11 @@ def _near(corpus: Corpus, among: I64, rank: I64, groups: U64, params: MinHashPar
             yield at + own, _matrix(batch.column("signature"), params.width()).astype(np.uint32, copy=False)[own]
             at += len(batch)
 
+    work, spill = Work(signed, rank, groups), corpus.journal / "spill"
+    if params.method == "simhash":
+        return simhash.find_duplicates(work, params.simhash, spill)
     known = Similarities(corpus.journal / "similarities.bin", _halves(corpus.attributes.values("text_hash")))
-    work = minhash.Work(signed, rank, _reader(corpus.documents, corpus.ids), groups, known)
-    stars = minhash.find_duplicates(work, params, corpus.journal / "spill")
+    stars = minhash.find_duplicates(work, _reader(corpus.documents, corpus.ids), known, params.minhash, spill)
     known.close()
     return stars
 
@@ -158,7 +159,6 @@ def _reader(documents: Snapshot, ids: pa.Array) -> minhash.TextsOf:
 def _counts(duplicates: pa.Table, full: int, params: DedupParams) -> dict[str, Any]:
     dropped = duplicates.filter(pc.invert(duplicates.column("kept")))
     how = dropped.column("how").value_counts().to_pylist()
-    bands = params.minhash.cut()
     sizes = sorted((row["counts"] for row in duplicates.column("cluster_id").value_counts().to_pylist()), reverse=True)
     return {
         "dropped": {row["values"]: row["counts"] for row in sorted(how, key=lambda row: str(row["values"]))},
@@ -166,14 +166,23 @@ def _counts(duplicates: pa.Table, full: int, params: DedupParams) -> dict[str, A
         "largest_cluster": max(sizes, default=0),
         "large_clusters": sum(size >= params.large_cluster for size in sizes),
         "full_buckets": full,
-        "minhash": {"bands": bands.bands, "rows": bands.rows, "threshold": params.minhash.threshold, "version": VERSION},
-        "candidate_probability": {str(s): round(bands.probability(s), 4) for s in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)},
+        params.method: _method(params),
     }
+
+
+def _method(params: DedupParams) -> dict[str, Any]:
+    """How near-duplicates were sought, and how surely they were found."""
+    if params.method == "simhash":
+        return {"distance": params.simhash.distance, "version": simhash.VERSION}
+    bands = params.minhash.cut()
+    curve = {str(s): round(bands.probability(s), 4) for s in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)}
+    about = {"bands": bands.bands, "rows": bands.rows, "threshold": params.minhash.threshold, "version": minhash.VERSION}
+    return about | {"candidate_probability": curve}
 
 
 def _tell(counts: Mapping[str, Any], params: DedupParams) -> None:
     """Says which bands were chosen, and warns of what a person should look at."""
-    if params.minhash.bands == "auto":
+    if params.method == "minhash" and params.minhash.bands == "auto":
         sys.stderr.write(f"dedup: {counts['minhash']['bands']} bands of {counts['minhash']['rows']} rows\n")
     if counts["large_clusters"]:
         sys.stderr.write(
@@ -192,18 +201,12 @@ def _kept(ids: pa.ChunkedArray, standing: Standing) -> Iterator[pa.RecordBatch]:
         at += len(chunk)
 
 
-def _journal(run: StageRun, params: DedupParams) -> Journal:
-    """The journal of all runs that compute the same hashes and signatures, wherever they cut and decide."""
-    of = params.minhash
-    return run.journal(exact=params.exact.level, minhash=[VERSION, of.width(), of.shingle_words, of.seed])
-
-
 def main() -> None:
     """Runs the stage in the current project."""
     with StageRun("dedup", inputs=("raw", "documents", "selected"), params=("dedup",)) as run:
         params = DedupParams.parse(run.params["dedup"], where="dedup")
         documents, selected = run.inputs["documents"], run.inputs["selected"]
-        journal = _journal(run, params)
+        journal = run.journal(signatures=params.definition())
         signed = run.map_rows(Sign(run.root, documents, selected, params), journal)["signatures"]
         ids = signed.to_table(["doc_id"]).column("doc_id")
         attributes = Attributes(ids.combine_chunks(), documents, run.inputs["raw"], "dedup")

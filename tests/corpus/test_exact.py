@@ -5,6 +5,7 @@ import unicodedata
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from dataplane import schema
 from dataplane.corpus.clusters import Standing, duplicate_rows
 from dataplane.corpus.exact import ExactParams, content_hashes, leaders
 from dataplane.corpus.survival import LONGEST, Criterion, survival_rank
+from dataplane.kernels.hashing import hash128
 
 
 def table(ids: list[str], texts: list[str], level: str, sources: list[str] | None = None, priority: tuple[str, ...] = ()) -> pa.Table:
@@ -78,3 +80,14 @@ def test_hostile_texts_are_hashed_alone_as_together(level: str) -> None:
     together = content_hashes(pa.array(texts, pa.large_string()), ExactParams(level=level))
     alone = [content_hashes(pa.array([text], pa.large_string()), ExactParams(level=level))[0] for text in texts]
     np.testing.assert_array_equal(together, np.array(alone))
+
+
+LETTERS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+COMMON = st.text("aZ é　，Ａ米ｶﾞ가ᄀ́ẛİſΣς①Ⅷﬁ", max_size=12)
+
+
+@given(st.lists(LETTERS | COMMON, max_size=6))
+def test_the_form_of_level_unicode_is_that_of_arrow(texts: list[str]) -> None:
+    column = pa.array(texts, pa.large_string())
+    want = hash128(pc.utf8_lower(pc.utf8_normalize(column, form="NFKC")))
+    np.testing.assert_array_equal(content_hashes(column, ExactParams(level="unicode")), want)

@@ -13,10 +13,11 @@ import pytest
 
 from dataplane import schema
 from dataplane.corpus import banding, clusters, minhash
-from dataplane.corpus.banding import Sharers, find_sharers
+from dataplane.corpus.banding import Sharers, Work, find_sharers
 from dataplane.corpus.bands import Bands, chosen_bands
 from dataplane.corpus.clusters import Standing, Stars, duplicate_rows
-from dataplane.corpus.minhash import DedupParams, MinHashParams, Work, find_duplicates, signatures
+from dataplane.corpus.dedup_params import DedupParams
+from dataplane.corpus.minhash import MinHashParams, find_duplicates, signatures
 from dataplane.corpus.similarities import Similarities
 from dataplane.corpus.survival import LONGEST, survival_rank
 from dataplane.errors import ParamsError
@@ -47,8 +48,10 @@ def stars_of(column: pa.Array, rank: np.ndarray, params: MinHashParams, asked: l
         return column.take(pa.array(wanted))
 
     signed = signatures(column, params)
+    work = Work(lambda: blocks(signed), rank, groups)
     with tempfile.TemporaryDirectory() as folder:
-        return find_duplicates(Work(lambda: blocks(signed), rank, texts_of, groups), params, Path(folder) / "spill")
+        known = Similarities(Path(folder) / "pairs.bin", np.arange(2 * len(column), dtype=np.uint64).reshape(-1, 2))
+        return find_duplicates(work, texts_of, known, params, Path(folder) / "spill")
 
 
 def search(texts: dict[str, str], params: MinHashParams, asked: list[int] | None = None) -> pa.Table:
@@ -219,7 +222,7 @@ def test_buckets_are_those_of_equal_bands(keys: int, tmp_path: Path, monkeypatch
     rng = np.random.default_rng(0)
     signed = rng.integers(0, 4, (300, 6)).astype(np.uint32)
     groups, rank = rng.integers(0, 2, 300).astype(np.uint64), rng.permutation(300)
-    got = find_sharers(blocks(signed), blocks(signed), rank, groups, Bands(3, 2), tmp_path)
+    got = find_sharers(Work(lambda: blocks(signed), rank, groups), Bands(3, 2), tmp_path)
     found: dict[int, set[int]] = {}
     for i, doc in enumerate(got.docs.tolist()):
         assert got.signatures[got.rows[i]].tolist() == signed[doc].tolist()

@@ -169,3 +169,17 @@ def test_bands_are_chosen_for_the_threshold_and_told(ids: dict[str, str], projec
     assert kept(ids, project, {"minhash": {"bands": "auto", "threshold": 0.7, "miss_weight": 0.9}}) == ALONE | {"near_1", "zh_0"}
     # The choice is that of datasketch: tests/corpus/test_minhash.py.
     assert "dedup: 18 bands of 6 rows" in capsys.readouterr().err
+
+
+def test_simhash_is_another_method_of_the_same_stage(ids: dict[str, str], project: Path) -> None:
+    """Single words as shingles see no order, so near_2, which has a quarter of other words, is 7 bits away or less."""
+    assert kept(ids, project, {"method": "simhash", "simhash": {"distance": 7, "shingle_words": 1}}) == {
+        "near_2",
+        "alone",
+        "zh_0",
+        "short",
+        "empty",
+    }
+    rows = Snapshot.load("duplicates", project).to_table().to_pylist()
+    assert {row["how"] for row in rows if not row["kept"]} == {"simhash"}
+    assert json.loads((project / "metrics/dedup.json").read_text())["simhash"] == {"distance": 7, "version": 1}
