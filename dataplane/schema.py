@@ -116,8 +116,8 @@ DUPLICATES = pa.schema(
         pa.field("cluster_id", pa.string()),  # smallest doc_id of the cluster
         pa.field("kept", pa.bool_()),
         pa.field("representative", pa.string()),  # doc_id of the kept document this one was dropped for
-        pa.field("similarity", pa.float64()),  # Jaccard with the representative; 1.0 for exact copies
-        pa.field("how", pa.string()),  # exact | minhash
+        pa.field("similarity", pa.float64()),  # with the representative, as `how` measures it; null where texts were not compared
+        pa.field("how", pa.string()),  # url | exact | minhash
     ]
 )
 

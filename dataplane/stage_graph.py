@@ -78,7 +78,7 @@ DATA_STAGES = (
         deps=["models/ngram_lm"],
     ),
     Stage("select", reads=["documents"], params=["select", "clean.pipeline"], writes=["selected", "select_decisions"]),
-    Stage("dedup", reads=["documents", "selected"], params=["dedup"], writes=["signatures", "deduplicated", "duplicates"]),
+    Stage("dedup", reads=["raw", "documents", "selected"], params=["dedup"], writes=["signatures", "deduplicated", "duplicates"]),
     Stage("decontaminate", reads=["documents", "deduplicated"], params=["decontaminate"], writes=["decontaminated", "contamination"]),
     Stage("mix", reads=["documents", "decontaminated"], params=["mix"], writes=["mixture", "held_out"]),
     Stage("tokenizer", reads=["documents", "mixture"], params=["tokenizer"], outs=["models/tokenizer"]),

@@ -7,6 +7,8 @@ each other are therefore not thrown together, as the components of a graph of si
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -14,89 +16,151 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dataplane import schema
+from dataplane.corpus.banding import Sharers
+from dataplane.corpus.spill import reserved
+from dataplane.kernels.stars import MAX_LEADERS_IN_BUCKET, advance, lead
 
 F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
-# A document is compared with at most this many kept documents of a bucket, its best by rank. Thousands of short documents
-# that share a bucket and are not alike would otherwise cost the square of their number.
-MAX_LEADERS_IN_BUCKET = 64
+URL = "url"
+HOW = ("", URL, "exact", "minhash", "simhash")  # what drops documents, in the order of the steps
+
+# A document, some others [k], the share of hashes that each has in common with it [k] -> similarities [k].
+Similar = Callable[[int, I64, F64], F64]
 
 
-def greedy_stars(buckets: I32, rank: I64, similar: Callable[[int, I64], F64], threshold: float) -> tuple[I64, F64]:
+@dataclass(frozen=True)
+class Stars:
+    """Where each document stands.
+
+    Attributes:
+        leader: int64 [n], index of the document it stands behind, its own where it is kept.
+        similarity: float64 [n], with it.
+        full: How often a kept document found no room among the leaders of a bucket: those behind it were not compared with it.
+    """
+
+    leader: I64
+    similarity: F64
+    full: int
+
+
+def greedy_stars(sharers: Sharers, n: int, similar: Similar, chance: float, threshold: float, folder: Path, *, bits: bool = False) -> Stars:
     """Puts each document behind the kept document most like it, or keeps it.
 
-    Documents come in the order of `rank`; each is compared with the documents kept so far that share a bucket with it,
-    so the outcome depends on ranks and texts alone.
+    Documents come by rank; each is compared with the documents kept so far that share a bucket with it, so the outcome depends on
+    ranks and texts alone. Of equals, the one of the best rank is taken.
 
     Args:
-        buckets: int32 [n, bands], the bucket of each document in each band, -1 where it is alone there; ids are distinct
-            across bands.
-        rank: int64 [n], a permutation; 0 is preferred to all others.
-        similar: Similarity of a document with each of some others, float64.
+        sharers: The documents that share buckets.
+        n: Documents in all.
+        similar: Similarity of a document with each of some others.
+        chance: Lowest share of equal hashes (or bits) that is worth a comparison.
         threshold: Lowest similarity of a duplicate.
+        folder: Where arrays are spilled.
+        bits: Whether signatures are compared bit by bit; else hash by hash.
 
-    Returns:
-        int64 [n], index of the document it stands behind, its own where it is kept; float64 [n], similarity with it
+    Raises:
+        OSError: The disk is full.
     """
-    leader, similarity = np.arange(len(rank), dtype=np.int64), np.ones(len(rank))
-    leaders: dict[int, list[int]] = {}
-    for doc in ranked_sharers(buckets, rank):
-        own = [int(bucket) for bucket in buckets[doc] if bucket >= 0]
-        candidates = np.unique(np.array([other for bucket in own for other in leaders.get(bucket, ())], np.int64))
-        if len(candidates):
-            candidates = candidates[np.argsort(rank[candidates])]  # of equals, the one of the best rank
-            values = similar(int(doc), candidates)
-            best = int(np.argmax(values))
-            if values[best] >= threshold:
-                leader[doc], similarity[doc] = candidates[best], values[best]
-                continue
-        for bucket in own:
-            members = leaders.setdefault(bucket, [])
-            if len(members) < MAX_LEADERS_IN_BUCKET:
-                members.append(int(doc))
-    return leader, similarity
+    stars = Stars(np.arange(n, dtype=np.int64), np.ones(n), 0)
+    bounds = np.minimum(sharers.sizes - 1, MAX_LEADERS_IN_BUCKET)
+    room = np.concatenate([np.zeros(1, np.int64), np.cumsum(bounds, dtype=np.int64)])
+    leaders = reserved(folder / "leaders", (int(room[-1]),), np.int32)
+    filled = np.zeros(len(bounds), np.uint8)
+    widest = int(np.diff(sharers.starts).max(initial=0)) * MAX_LEADERS_IN_BUCKET
+    found, estimates = np.empty(widest, np.int32), np.empty(widest)
+    lists = (sharers.starts, sharers.buckets, room, leaders, filled)
+    told = (sharers.signatures, sharers.rows, sharers.groups, bits, chance, found, estimates)
+    at, full = 0, 0
+    while True:
+        at, count, missed = advance(at, *lists, *told)
+        full += missed
+        if at == len(sharers.docs):
+            return replace(stars, full=full)
+        doc, others = int(sharers.docs[at]), sharers.docs[found[:count]]
+        values = similar(doc, others, estimates[:count])
+        best = int(np.argmax(values))
+        if values[best] >= threshold:
+            stars.leader[doc], stars.similarity[doc] = others[best], values[best]
+        else:
+            full += lead(at, *lists)
+        at += 1
 
 
-def ranked_sharers(buckets: I32, rank: I64) -> I64:
-    """Documents that share a bucket with another, by rank."""
-    sharers = np.flatnonzero((buckets >= 0).any(axis=1))
-    return sharers[np.argsort(rank[sharers])]
+@dataclass(frozen=True)
+class Standing:
+    """Behind whom each document stands after some steps, and which step put it there.
+
+    Attributes:
+        leader: int64 [n], index of the kept document it stands behind; its own where it is kept.
+        similarity: float64 [n], with it; NaN where nothing says how alike the texts are.
+        how: int8 [n], place in `HOW`; 0 for kept ones.
+    """
+
+    leader: I64
+    similarity: F64
+    how: npt.NDArray[np.int8]
+
+    @classmethod
+    def alone(cls, n: int) -> Standing:
+        """Every document by itself."""
+        return cls(np.arange(n), np.ones(n), np.zeros(n, np.int8))
+
+    def kept(self) -> I64:
+        """The documents that no step has dropped, ascending."""
+        return np.flatnonzero(self.how == 0)
+
+    def then(self, leader: I64, similarity: F64, how: str) -> Standing:
+        """After one more step among those that are kept.
+
+        A document whose keeper is dropped now stands where that one does, and as similar to it: its text is its keeper's. Of one that was
+        dropped for its address nobody knows how alike the texts are.
+
+        Args:
+            leader: int64 [n], its own index where a document is not dropped.
+            similarity: float64 [n]
+            how: Name of the step.
+        """
+        moved = leader[self.leader] != self.leader
+        told = moved & (self.how != HOW.index(URL))
+        return Standing(
+            leader[self.leader],
+            np.where(told, similarity[self.leader], self.similarity),
+            np.where(told, HOW.index(how), self.how).astype(np.int8),
+        )
 
 
-def duplicate_rows(doc_ids: pa.Array, leader: I64, similarity: npt.NDArray[np.float64], rank: I64, how: str) -> pa.Table:
-    """Rows of `duplicates` from each document's representative.
+def duplicate_rows(doc_ids: pa.Array, standing: Standing) -> pa.Table:
+    """Rows of `duplicates`.
 
     Args:
         doc_ids: string [n]
-        leader: int64 [n], index of the kept document it stands behind; its own where it is kept
-        similarity: float64 [n], with the representative
-        rank: int64 [n]
-        how: exact | minhash
+        standing: Each document's representative.
 
     Returns:
-        One row for each member of a cluster of two or more, sorted by cluster_id, then rank
+        One row for each member of a cluster of two or more, by cluster_id, the kept one first, then by doc_id. The `how` of the kept
+        one is the last step that dropped another for it.
     """
-    size = np.bincount(leader, minlength=len(leader))
-    members = np.flatnonzero(size[leader] > 1)
-    members = members[np.lexsort((rank[members], leader[members]))]
+    leader = standing.leader
+    how = standing.how.copy()
+    np.maximum.at(how, leader, standing.how)
+    members = np.flatnonzero(np.bincount(leader, minlength=len(leader))[leader] > 1)
+    members = members[np.argsort(leader[members], kind="stable")]
     groups, starts = np.unique(leader[members], return_index=True)
     ids = doc_ids.take(pa.array(members))
-    smallest = _group_minimum(ids, leader[members], groups, starts)
     rows = pa.table(
         {
             "doc_id": ids,
-            "cluster_id": smallest,
+            "cluster_id": _group_minimum(ids, leader[members], groups, starts),
             "kept": pa.array(leader[members] == members),
             "representative": doc_ids.take(pa.array(leader[members])),
-            "similarity": pa.array(similarity[members], pa.float64()),
-            "how": pa.array([how] * len(members), pa.string()),
-            "rank": pa.array(rank[members]),
-        }
+            "similarity": pa.array(standing.similarity[members], pa.float64(), from_pandas=True),
+            "how": pa.array(HOW, pa.string()).take(pa.array(how[members])),
+        },
+        schema=schema.DUPLICATES,
     )
-    rows = rows.sort_by([("cluster_id", "ascending"), ("rank", "ascending")])
-    return rows.drop_columns(["rank"]).cast(schema.DUPLICATES)
+    return rows.sort_by([("cluster_id", "ascending"), ("kept", "descending"), ("doc_id", "ascending")])
 
 
 def _group_minimum(ids: pa.Array, group: I64, groups: I64, starts: I64) -> pa.Array:

@@ -27,7 +27,7 @@ _P5 = np.uint64(0x27D4EB2F165667C5)
 _OCTETS = nb.types.Array(nb.uint8, 1, "C", readonly=True)
 _BOUNDS = nb.types.Array(nb.int64, 1, "C", readonly=True)
 
-_SEEDS = (0, 0x5851F42D4C957F2D)  # the second lane's seed is any other constant; it is part of every digest, so it stays
+SEEDS = (0, 0x5851F42D4C957F2D)  # the second lane's seed is any other constant; it is part of every digest, so it stays
 _NULL = (0x6E756C6C6E756C6C, 0x6C6C756E6C6C756E)  # "null" spelled in bytes: what a null value hashes to
 
 
@@ -95,7 +95,7 @@ def _hash_ranges(data, offsets, seed0, seed1, out):  # type: ignore[no-untyped-d
 
 def _hash_spans(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], salt: int) -> U64:
     out = np.empty((len(offsets) - 1, 2), np.uint64)
-    seeds = [np.uint64((seed + salt) & 0xFFFFFFFFFFFFFFFF) for seed in _SEEDS]
+    seeds = [np.uint64((seed + salt) & 0xFFFFFFFFFFFFFFFF) for seed in SEEDS]
     _hash_ranges(data, offsets, seeds[0], seeds[1], out)
     return out
 

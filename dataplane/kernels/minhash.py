@@ -1,6 +1,7 @@
 """MinHash signatures and shingle sets, from UTF-8 bytes to numbers in one pass.
 
-The definition, which stored signatures depend on and which therefore never changes:
+Version 1 of the definition, which stored signatures depend on and which therefore never changes. The first n hash functions are the same
+whatever their number, so a longer signature begins with the shorter one:
 
 1. Words are those of `unicode.hash_words`: text folded (compatibility forms, accents, case; marks left out), split at
    white space, punctuation and symbols. A Chinese or Japanese character is a word, so that a 5-word shingle is a
@@ -26,6 +27,7 @@ from dataplane.kernels.unicode import BOUNDS, FOLDS, I64, OCTETS, classes, fold_
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 
+VERSION = 1  # of the definition; another one would be another kernel, and signatures of the two are never compared
 NO_SHINGLE = 0xFFFFFFFF
 
 _BASE = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -91,7 +93,7 @@ def shingle_sets(text: pa.Array, *, words: int) -> tuple[U64, I64]:
     hashes, shingles = np.empty(room, np.uint64), np.empty(room, np.uint64)
     for i in range(len(offsets) - 1):
         count = hash_words(data, offsets[i], offsets[i + 1], fold_table(), classes(), hashes)
-        distinct = np.unique(shingles[: _shingles(hashes, count, words, shingles)])
+        distinct = np.unique(shingles[: shingles_of(hashes, count, words, shingles)])
         bounds[i + 1] = bounds[i] + len(distinct)
         sets.append(distinct)
     return np.concatenate([np.zeros(0, np.uint64), *sets]), bounds
@@ -105,7 +107,7 @@ def _fmix64(h):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nb.int64(nb.uint64[::1], nb.int64, nb.int64, nb.uint64[::1]), cache=True, nogil=True)
-def _shingles(hashes, count, words, out):  # type: ignore[no-untyped-def]
+def shingles_of(hashes, count, words, out):  # type: ignore[no-untyped-def]
     """Fills `out` with the shingles of `count` word hashes, repeated ones included; returns how many."""
     if count == 0:
         return 0
@@ -141,7 +143,7 @@ def _signatures(data, offsets, folds, table, words, room, a, c, out):  # type: i
     block = np.empty(_BLOCK, np.uint32)
     for d in range(len(offsets) - 1):
         count = hash_words(data, offsets[d], offsets[d + 1], folds, table, hashes)
-        n = _shingles(hashes, count, words, shingles)
+        n = shingles_of(hashes, count, words, shingles)
         for start in range(0, n, _BLOCK):
             size = min(_BLOCK, n - start)
             for i in range(size):
@@ -195,3 +197,18 @@ def band_keys(signatures: U32, band: int, rows: int) -> U64:
     out = np.empty(len(signatures), np.uint64)
     _band_keys(np.ascontiguousarray(signatures), band * rows, rows, out)
     return out
+
+
+def mixed(keys: U64, groups: U64) -> U64:
+    """Keys (uint64 [d]) that differ between groups (uint64 [d])."""
+    with np.errstate(over="ignore"):
+        return keys ^ (groups * _BASE)
+
+
+@nb.njit(nb.types.UniTuple(nb.uint64, 2)(nb.types.Array(nb.uint64, 2, "C", readonly=True), nb.int64, nb.int64), cache=True, nogil=True)
+def pair_key(texts, left, right):  # type: ignore[no-untyped-def]
+    """128 bits that name two texts, whichever comes first; `texts` holds the hash of each (uint64 [d, 2])."""
+    a, b = left, right
+    if texts[a, 0] > texts[b, 0] or (texts[a, 0] == texts[b, 0] and texts[a, 1] > texts[b, 1]):
+        a, b = b, a
+    return _fmix64(texts[a, 0] * _BASE + texts[b, 0]), _fmix64(texts[a, 1] * _BASE + texts[b, 1])

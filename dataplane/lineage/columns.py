@@ -19,7 +19,7 @@ COPIED: dict[str, dict[str, list[str]]] = {
     "clean_quarantine": {"raw": ["doc_id", "source"]},
     "selected": {"documents": ["doc_id"]},
     "select_decisions": {"documents": ["doc_id"]},
-    "signatures": {"documents": ["doc_id", "source", "n_bytes"]},
+    "signatures": {"documents": ["doc_id"]},
     "duplicates": {"documents": ["doc_id"]},
     "deduplicated": {"documents": ["doc_id"]},
     "contamination": {"documents": ["doc_id"]},

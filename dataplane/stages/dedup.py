@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dataplane import schema
-from dataplane.corpus import exact, minhash
-from dataplane.corpus.minhash import DedupParams
+from dataplane.corpus import exact, minhash, simhash
+from dataplane.corpus.attributes import Attributes
+from dataplane.corpus.banding import Work
+from dataplane.corpus.clusters import URL, Standing, Stars, duplicate_rows
+from dataplane.corpus.dedup_params import DedupParams
+from dataplane.corpus.similarities import Similarities
+from dataplane.corpus.survival import survival_rank
 from dataplane.engine.documents import DocumentsTask, ids_batch
+from dataplane.kernels.hashing import hash128
+from dataplane.kernels.stars import MAX_LEADERS_IN_BUCKET
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.snapshot import Snapshot
 
 I64 = npt.NDArray[np.int64]
+U32 = npt.NDArray[np.uint32]
+U64 = npt.NDArray[np.uint64]
+
+NO_GROUPS = np.zeros(0, np.uint64)
+SIGNATURE_ROWS = 1 << 16  # read together: 28 MB of 112 hash functions
+HASH_ROWS = 1 << 16
 
 
 def signatures_schema(params: DedupParams) -> pa.Schema:
@@ -26,10 +41,8 @@ def signatures_schema(params: DedupParams) -> pa.Schema:
     return pa.schema(
         [
             schema.DOC_ID,
-            pa.field("source", pa.string()),
-            pa.field("n_bytes", pa.int64()),
             pa.field("content_hash", pa.list_(pa.uint64(), 2)),
-            pa.field("signature", pa.list_(pa.uint32(), params.minhash.bands * params.minhash.rows)),
+            pa.field("signature", pa.list_(pa.uint32(), params.width())),
         ]
     )
 
@@ -38,7 +51,7 @@ class Sign(DocumentsTask):
     """Computes each selected document's content hash and MinHash signature."""
 
     def __init__(self, root: Path, documents: Snapshot, selected: Snapshot, params: DedupParams) -> None:
-        super().__init__(root, {"signatures": signatures_schema(params)}, documents, [selected], ["source", "n_bytes", "text"])
+        super().__init__(root, {"signatures": signatures_schema(params)}, documents, [selected], ["text"])
         self.params = params
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -46,10 +59,8 @@ class Sign(DocumentsTask):
         text = batch.column("text")
         columns = [
             batch.column("doc_id"),
-            batch.column("source"),
-            batch.column("n_bytes"),
             _fixed_list(exact.content_hashes(text, self.params.exact)),
-            _fixed_list(minhash.signatures(text, self.params.minhash)),
+            _fixed_list(self.params.signatures(text)),
         ]
         yield "signatures", pa.record_batch(columns, schema=self.tables["signatures"])
 
@@ -58,30 +69,80 @@ def _fixed_list(values: npt.NDArray[Any]) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
 
 
-def _matrix(column: pa.ChunkedArray, width: int) -> npt.NDArray[Any]:
+def _matrix(column: pa.Array, width: int) -> npt.NDArray[Any]:
     """[n, width] from a column of fixed-size lists."""
-    values: npt.NDArray[Any] = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    values: npt.NDArray[Any] = column.flatten().to_numpy(zero_copy_only=False)
     return values.reshape(-1, width)
 
 
-def find(signed: pa.Table, documents: Snapshot, params: DedupParams) -> pa.Table:
-    """Rows of `duplicates`: exact clusters and near-duplicate clusters, joined where an exact copy's keeper is itself dropped."""
-    ids = signed.column("doc_id").combine_chunks()
-    rank = exact.survival_rank(
-        ids, signed.column("source").combine_chunks(), signed.column("n_bytes").combine_chunks(), params.source_priority
-    )
-    copies = exact.find_duplicates(ids, _matrix(signed.column("content_hash"), 2).astype(np.uint64), rank)
-    gone = copies.filter(pc.invert(copies.column("kept"))).column("doc_id")
-    left = np.flatnonzero(pc.invert(pc.is_in(ids, gone.combine_chunks())).to_numpy(zero_copy_only=False))
-    width = params.minhash.bands * params.minhash.rows
-    near = minhash.find_duplicates(
-        ids.take(pa.array(left)),
-        _matrix(signed.column("signature"), width).astype(np.uint32)[left],
-        rank[left],
-        _reader(documents, ids.take(pa.array(left))),
-        params.minhash,
-    )
-    return join(copies, near)
+@dataclass(frozen=True)
+class Corpus:
+    """What is compared.
+
+    Attributes:
+        ids: string [n], doc_id of each document, in the order of `signed`.
+        signed: The table `signatures`.
+        documents: The table `documents`.
+        attributes: What is known of the documents beside their text.
+        journal: Folder where similarities are kept and arrays are spilled.
+    """
+
+    ids: pa.Array
+    signed: Snapshot
+    documents: Snapshot
+    attributes: Attributes
+    journal: Path
+
+
+def find(corpus: Corpus, params: DedupParams) -> tuple[Standing, int]:
+    """Where each document stands, and how often a bucket had no room: equal addresses first, equal texts, then near-duplicates."""
+    rank = survival_rank(corpus.ids, params.survivor, corpus.attributes.values)
+    groups = hash128(corpus.attributes.values(params.within))[:, 0].copy() if params.within else NO_GROUPS
+    standing = Standing.alone(len(corpus.ids))
+    if params.url:
+        urls = corpus.attributes.values(params.url)
+        known = np.flatnonzero(urls.is_valid().to_numpy(zero_copy_only=False))
+        standing = _equal(standing, known, hash128(urls), rank, groups, URL)
+    hashes = _matrix(corpus.signed.to_table(["content_hash"]).column("content_hash").combine_chunks(), 2).astype(np.uint64)
+    standing = _equal(standing, standing.kept(), hashes, rank, groups, "exact")
+    stars = _near(corpus, standing.kept(), rank, groups, params)
+    return standing.then(stars.leader, stars.similarity, params.method), stars.full
+
+
+def _equal(standing: Standing, among: I64, hashes: U64, rank: I64, groups: U64, how: str) -> Standing:
+    """After documents of equal hashes are put behind the best of them."""
+    if len(groups):
+        hashes = exact.mixed(hashes, groups)
+    leader = np.arange(len(rank))
+    leader[among] = among[exact.leaders(hashes[among], rank[among])]
+    return standing.then(leader, np.full(len(rank), np.nan if how == URL else 1.0), how)
+
+
+def _near(corpus: Corpus, among: I64, rank: I64, groups: U64, params: DedupParams) -> Stars:
+    """The stars of near-duplicates among some documents."""
+    chosen = np.zeros(len(rank), np.bool_)
+    chosen[among] = True
+
+    def signed() -> Iterator[tuple[I64, U32]]:
+        at = 0
+        for batch in corpus.signed.batches(["signature"], batch_size=SIGNATURE_ROWS):
+            own = np.flatnonzero(chosen[at : at + len(batch)])
+            yield at + own, _matrix(batch.column("signature"), params.width()).astype(np.uint32, copy=False)[own]
+            at += len(batch)
+
+    work, spill = Work(signed, rank, groups), corpus.journal / "spill"
+    if params.method == "simhash":
+        return simhash.find_duplicates(work, params.simhash, spill)
+    known = Similarities(corpus.journal / "similarities.bin", _halves(corpus.attributes.values("text_hash")))
+    stars = minhash.find_duplicates(work, _reader(corpus.documents, corpus.ids), known, params.minhash, spill)
+    known.close()
+    return stars
+
+
+def _halves(hashes: pa.Array) -> U64:
+    """uint64 [n, 2] of 128-bit hashes in hex."""
+    parts = [bytes.fromhex("".join(hashes.slice(at, HASH_ROWS).to_pylist())) for at in range(0, len(hashes), HASH_ROWS)]
+    return np.frombuffer(b"".join(parts), ">u8").astype(np.uint64).reshape(-1, 2)
 
 
 def _reader(documents: Snapshot, ids: pa.Array) -> minhash.TextsOf:
@@ -95,72 +156,68 @@ def _reader(documents: Snapshot, ids: pa.Array) -> minhash.TextsOf:
     return texts_of
 
 
-def join(copies: pa.Table, near: pa.Table) -> pa.Table:
-    """One table in which every representative is a kept document.
-
-    An exact copy whose keeper was dropped as a near-duplicate takes that one's representative, cluster and similarity.
-    """
-    moved = {row["doc_id"]: row for row in near.to_pylist()}
-    rows = near.to_pylist()
-    for row in copies.to_pylist():
-        keeper = moved.get(row["representative"])
-        if row["doc_id"] in moved:  # the keeper itself: its row in `near` says all
-            continue
-        if keeper is not None:
-            how = row["how"] if keeper["kept"] else keeper["how"]
-            row |= {
-                "cluster_id": keeper["cluster_id"],
-                "representative": keeper["representative"],
-                "similarity": keeper["similarity"],
-                "how": how,
-            }
-        rows.append(row)
-    table = pa.Table.from_pylist(rows, schema=schema.DUPLICATES)
-    return _with_cluster_ids(table).sort_by([("cluster_id", "ascending"), ("kept", "descending"), ("doc_id", "ascending")])
-
-
-def _with_cluster_ids(table: pa.Table) -> pa.Table:
-    """cluster_id = the smallest doc_id among the documents that share a representative."""
-    if not table.num_rows:
-        return table
-    smallest = table.group_by("representative").aggregate([("doc_id", "min")])
-    place = pc.index_in(table.column("representative"), smallest.column("representative").combine_chunks())
-    names = smallest.column("doc_id_min").take(place)
-    return table.set_column(table.schema.get_field_index("cluster_id"), schema.DUPLICATES.field("cluster_id"), names)
-
-
-def _counts(duplicates: pa.Table, params: DedupParams) -> dict[str, Any]:
+def _counts(duplicates: pa.Table, full: int, params: DedupParams) -> dict[str, Any]:
     dropped = duplicates.filter(pc.invert(duplicates.column("kept")))
     how = dropped.column("how").value_counts().to_pylist()
-    curve = {str(s): round(minhash.candidate_probability(s, params.minhash), 4) for s in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)}
+    sizes = sorted((row["counts"] for row in duplicates.column("cluster_id").value_counts().to_pylist()), reverse=True)
     return {
         "dropped": {row["values"]: row["counts"] for row in sorted(how, key=lambda row: str(row["values"]))},
-        "clusters": pc.count_distinct(duplicates.column("cluster_id")).as_py(),
-        "largest_cluster": max((row["counts"] for row in duplicates.column("cluster_id").value_counts().to_pylist()), default=0),
-        "minhash": {"bands": params.minhash.bands, "rows": params.minhash.rows, "threshold": params.minhash.threshold},
-        "candidate_probability": curve,
+        "clusters": len(sizes),
+        "largest_cluster": max(sizes, default=0),
+        "large_clusters": sum(size >= params.large_cluster for size in sizes),
+        "full_buckets": full,
+        params.method: _method(params),
     }
 
 
-def _kept(ids: Sequence[pa.Array], gone: pa.Array) -> Iterator[pa.RecordBatch]:
-    for chunk in ids:
-        yield ids_batch(chunk.filter(pc.invert(pc.is_in(chunk, gone))))
+def _method(params: DedupParams) -> dict[str, Any]:
+    """How near-duplicates were sought, and how surely they were found."""
+    if params.method == "simhash":
+        return {"distance": params.simhash.distance, "version": simhash.VERSION}
+    bands = params.minhash.cut()
+    curve = {str(s): round(bands.probability(s), 4) for s in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)}
+    about = {"bands": bands.bands, "rows": bands.rows, "threshold": params.minhash.threshold, "version": minhash.VERSION}
+    return about | {"candidate_probability": curve}
+
+
+def _tell(counts: Mapping[str, Any], params: DedupParams) -> None:
+    """Says which bands were chosen, and warns of what a person should look at."""
+    if params.method == "minhash" and params.minhash.bands == "auto":
+        sys.stderr.write(f"dedup: {counts['minhash']['bands']} bands of {counts['minhash']['rows']} rows\n")
+    if counts["large_clusters"]:
+        sys.stderr.write(
+            f"dedup: warning: {counts['large_clusters']} clusters of {params.large_cluster} documents or more, the largest of "
+            f'{counts["largest_cluster"]}: look for boilerplate in `dataplane sql "SELECT cluster_id, count(*) FROM duplicates GROUP BY 1 '
+            'ORDER BY 2 DESC"`\n'
+        )
+    if counts["full_buckets"]:
+        sys.stderr.write(f"dedup: warning: {counts['full_buckets']} times a bucket held {MAX_LEADERS_IN_BUCKET} kept documents already\n")
+
+
+def _kept(ids: pa.ChunkedArray, standing: Standing) -> Iterator[pa.RecordBatch]:
+    at = 0
+    for chunk in ids.chunks:
+        yield ids_batch(chunk.filter(pa.array(standing.how[at : at + len(chunk)] == 0)))
+        at += len(chunk)
 
 
 def main() -> None:
     """Runs the stage in the current project."""
-    with StageRun("dedup", inputs=("documents", "selected"), params=("dedup",)) as run:
+    with StageRun("dedup", inputs=("raw", "documents", "selected"), params=("dedup",)) as run:
         params = DedupParams.parse(run.params["dedup"], where="dedup")
         documents, selected = run.inputs["documents"], run.inputs["selected"]
-        task = Sign(run.root, documents, selected, params)
-        journal = run.journal(exact=params.exact.model_dump(mode="json"), minhash=params.minhash.model_dump(mode="json"))
-        signed = run.map_rows(task, journal)["signatures"].to_table()
-        duplicates = find(signed, documents, params)
+        journal = run.journal(signatures=params.definition())
+        signed = run.map_rows(Sign(run.root, documents, selected, params), journal)["signatures"]
+        ids = signed.to_table(["doc_id"]).column("doc_id")
+        attributes = Attributes(ids.combine_chunks(), documents, run.inputs["raw"], "dedup")
+        standing, full = find(Corpus(attributes.doc_ids, signed, documents, attributes, journal.folder), params)
+        duplicates = duplicate_rows(attributes.doc_ids, standing)
         run.write("duplicates", schema.DUPLICATES, duplicates.to_batches())
-        gone = duplicates.filter(pc.invert(duplicates.column("kept"))).column("doc_id").combine_chunks()
-        kept = run.write("deduplicated", schema.IDS, _kept(signed.column("doc_id").chunks, gone))
-        run.account(rows_in=selected.rows, kept=kept.rows, dropped=len(gone))
-        run.metrics(_counts(duplicates, params))
+        kept = run.write("deduplicated", schema.IDS, _kept(ids, standing))
+        run.account(rows_in=selected.rows, kept=kept.rows, dropped=int((standing.how > 0).sum()))
+        counts = _counts(duplicates, full, params)
+        _tell(counts, params)
+        run.metrics(counts)
 
 
 if __name__ == "__main__":

@@ -5,19 +5,25 @@ import unicodedata
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dataplane import schema
-from dataplane.corpus.exact import ExactParams, content_hashes, find_duplicates, survival_rank
+from dataplane.corpus.clusters import Standing, duplicate_rows
+from dataplane.corpus.exact import ExactParams, content_hashes, leaders
+from dataplane.corpus.survival import LONGEST, Criterion, survival_rank
+from dataplane.kernels.hashing import hash128
 
 
 def table(ids: list[str], texts: list[str], level: str, sources: list[str] | None = None, priority: tuple[str, ...] = ()) -> pa.Table:
-    text = pa.array(texts, pa.large_string())
-    lengths = pa.array([len(t.encode()) for t in texts], pa.int64())
-    rank = survival_rank(pa.array(ids), pa.array(sources or ["s"] * len(ids)), lengths, priority)
-    return find_duplicates(pa.array(ids), content_hashes(text, ExactParams(level=level)), rank)
+    columns = {"source": pa.array(sources or ["s"] * len(ids)), "n_bytes": pa.array([len(t.encode()) for t in texts], pa.int64())}
+    criteria = [Criterion(by="source", prefer=list(priority)), LONGEST]
+    rank = survival_rank(pa.array(ids, pa.string()), criteria, columns.__getitem__)
+    hashes = content_hashes(pa.array(texts, pa.large_string()), ExactParams(level=level))
+    standing = Standing.alone(len(ids)).then(leaders(hashes, rank), np.ones(len(ids)), "exact")
+    return duplicate_rows(pa.array(ids, pa.string()), standing)
 
 
 def test_each_level_sees_what_it_says() -> None:
@@ -68,15 +74,20 @@ def test_clusters_equal_a_dictionary_whatever_the_order(texts: list[str], level:
     assert got.equals(table(ids, texts, level))
 
 
-def test_survivors_are_ranked_by_source_then_length_then_id() -> None:
-    ids, sources, lengths = ["d", "c", "b", "a", "e"], ["web", "books", "web", None, "wiki"], [9, 1, 9, 99, 5]
-    rank = survival_rank(pa.array(ids), pa.array(sources, pa.string()), pa.array(lengths), ["wiki", "books"])
-    assert [ids[i] for i in np.argsort(rank)] == ["e", "c", "a", "b", "d"]
-
-
 @pytest.mark.parametrize("level", ["bytes", "unicode", "letters"])
 def test_hostile_texts_are_hashed_alone_as_together(level: str) -> None:
     texts = ["\x00", "\u0301", "\u202eabc", "a" * 100_000, "🙂", "", "\ufeff"]
     together = content_hashes(pa.array(texts, pa.large_string()), ExactParams(level=level))
     alone = [content_hashes(pa.array([text], pa.large_string()), ExactParams(level=level))[0] for text in texts]
     np.testing.assert_array_equal(together, np.array(alone))
+
+
+LETTERS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+COMMON = st.text("aZ é　，Ａ米ｶﾞ가ᄀ́ẛİſΣς①Ⅷﬁ", max_size=12)
+
+
+@given(st.lists(LETTERS | COMMON, max_size=6))
+def test_the_form_of_level_unicode_is_that_of_arrow(texts: list[str]) -> None:
+    column = pa.array(texts, pa.large_string())
+    want = hash128(pc.utf8_lower(pc.utf8_normalize(column, form="NFKC")))
+    np.testing.assert_array_equal(content_hashes(column, ExactParams(level="unicode")), want)

@@ -2,17 +2,28 @@
 
 import random
 import re
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from dataplane import schema
-from dataplane.corpus import clusters, minhash
-from dataplane.corpus.exact import survival_rank
-from dataplane.corpus.minhash import DedupParams, MinHashParams, bucket_ids, candidate_probability, find_duplicates, signatures
+from dataplane.corpus import banding, clusters, minhash
+from dataplane.corpus.banding import Sharers, Work, find_sharers
+from dataplane.corpus.bands import Bands, chosen_bands
+from dataplane.corpus.clusters import Standing, Stars, duplicate_rows
+from dataplane.corpus.dedup_params import DedupParams
+from dataplane.corpus.minhash import MinHashParams, find_duplicates, signatures
+from dataplane.corpus.similarities import Similarities
+from dataplane.corpus.survival import LONGEST, survival_rank
 from dataplane.errors import ParamsError
+from dataplane.kernels.stars import MAX_LEADERS_IN_BUCKET
+
+NO_GROUPS = np.zeros(0, np.uint64)
 
 
 def shingle_set(text: str, k: int = 5) -> set[tuple[str, ...]]:
@@ -25,16 +36,29 @@ def jaccard(a: set[tuple[str, ...]], b: set[tuple[str, ...]]) -> float:
     return len(a & b) / len(a | b) if a | b else 0.0
 
 
-def search(texts: dict[str, str], params: MinHashParams, asked: list[int] | None = None) -> pa.Table:
-    ids, column = pa.array(list(texts)), pa.array(list(texts.values()), pa.large_string())
-    rank = survival_rank(ids, pa.array(["s"] * len(ids)), pa.array([len(t.encode()) for t in texts.values()]), [])
+def blocks(signed: np.ndarray, size: int = 50) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for at in range(0, len(signed), size):
+        yield np.arange(at, min(at + size, len(signed))), signed[at : at + size]
 
+
+def stars_of(column: pa.Array, rank: np.ndarray, params: MinHashParams, asked: list[int] | None = None, groups: Any = NO_GROUPS) -> Stars:
     def texts_of(wanted: np.ndarray) -> pa.Array:
         if asked is not None:
             asked.extend(wanted.tolist())
         return column.take(pa.array(wanted))
 
-    return find_duplicates(ids, signatures(column, params), rank, texts_of, params)
+    signed = signatures(column, params)
+    work = Work(lambda: blocks(signed), rank, groups)
+    with tempfile.TemporaryDirectory() as folder:
+        known = Similarities(Path(folder) / "pairs.bin", np.arange(2 * len(column), dtype=np.uint64).reshape(-1, 2))
+        return find_duplicates(work, texts_of, known, params, Path(folder) / "spill")
+
+
+def search(texts: dict[str, str], params: MinHashParams, asked: list[int] | None = None) -> pa.Table:
+    ids, column = pa.array(list(texts)), pa.array(list(texts.values()), pa.large_string())
+    lengths = pa.array([len(t.encode()) for t in texts.values()])
+    stars = stars_of(column, survival_rank(ids, [LONGEST], lambda _: lengths), params, asked)
+    return duplicate_rows(ids, Standing.alone(len(ids)).then(stars.leader, stars.similarity, "minhash"))
 
 
 def edits(kind: str, n_bases: int, seed: int) -> dict[str, str]:
@@ -72,7 +96,7 @@ def test_every_dropped_document_is_as_similar_as_said_and_recall_is_that_of_the_
         if a[:4] == b[:4] and (s := jaccard(sets[a], sets[b])) >= 0.7  # of other bases, no pair is alike
     ]
     left = sum(a not in dropped and b not in dropped for a, b, _ in near)
-    missed = sum(1 - candidate_probability(s, params) for _, _, s in near)
+    missed = sum(1 - params.cut().probability(s) for _, _, s in near)
     assert len(near) > 200
     assert left <= missed + 3 * missed**0.5
 
@@ -92,7 +116,8 @@ def test_a_chain_is_not_a_cluster() -> None:
     assert jaccard(sets["a"], sets["c"]) < 0.85
     column = pa.array(list(texts.values()), pa.large_string())
     rank = np.array([1, 0, 2])  # a before b before c
-    got = find_duplicates(pa.array(list(texts)), signatures(column, params), rank, lambda i: column.take(pa.array(i)), params)
+    stars = stars_of(column, rank, params)
+    got = duplicate_rows(pa.array(list(texts)), Standing.alone(3).then(stars.leader, stars.similarity, "minhash"))
     assert got.schema == schema.DUPLICATES
     assert [(r["doc_id"], r["representative"], r["kept"], r["how"]) for r in got.to_pylist()] == [
         ("a", "a", True, "minhash"),
@@ -124,38 +149,133 @@ def test_texts_without_words_are_nobodys_duplicates_and_short_ones_are_compared_
     assert [(r["doc_id"], r["representative"]) for r in got.to_pylist()] == [("e", "e"), ("d", "e"), ("h", "h"), ("g", "h")]
 
 
-def test_thousands_of_documents_in_one_bucket_cost_no_square(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All share the bucket and none is alike: each is compared with so many, and no more."""
-    n, compared = 5000, []
-    buckets = np.zeros((n, 1), np.int32)
+def sharers_of(buckets: np.ndarray, rank: np.ndarray, signed: np.ndarray) -> Sharers:
+    """As `banding` makes them, from the bucket of each document in each band, -1 where it is alone."""
+    docs = np.flatnonzero((buckets >= 0).any(axis=1))
+    docs = docs[np.argsort(rank[docs])]
+    lists = [[b for b in buckets[doc].tolist() if b >= 0] for doc in docs]
+    starts = np.cumsum([0, *map(len, lists)])
+    sizes = np.bincount(buckets[buckets >= 0], minlength=1).astype(np.int32)
+    flat = np.array([b for own in lists for b in own], np.int32)
+    return Sharers(docs, starts, flat, sizes, signed[docs], np.arange(len(docs), dtype=np.int32), NO_GROUPS)
 
-    def similar(doc: int, others: np.ndarray) -> np.ndarray:
+
+def plain_stars(buckets: np.ndarray, rank: np.ndarray, similar: Any, threshold: float, most: int) -> tuple[list[int], list[float]]:
+    """The definition, in Python: by rank, each behind the most similar of the first `most` kept documents of its buckets."""
+    leader, similarity = list(range(len(rank))), [1.0] * len(rank)
+    leaders: dict[int, list[int]] = {}
+    for doc in np.argsort(rank).tolist():
+        own = [b for b in buckets[doc].tolist() if b >= 0]
+        candidates = sorted({other for b in own for other in leaders.get(b, ())}, key=lambda other: rank[other])
+        best = max(candidates, key=lambda other: similar(doc, other), default=None)
+        if best is not None and similar(doc, best) >= threshold:
+            leader[doc], similarity[doc] = best, similar(doc, best)
+            continue
+        for b in own:
+            if len(leaders.setdefault(b, [])) < most:
+                leaders[b].append(doc)
+    return leader, similarity
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_stars_are_those_of_the_definition(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    n, bands = 600, 3
+    values = rng.integers(0, 12 if seed % 2 else 120, (n, bands))
+    buckets = np.full((n, bands), -1, np.int32)
+    used = 0
+    for band in range(bands):
+        for value in range(200):
+            members = np.flatnonzero(values[:, band] == value)
+            if len(members) > 1:
+                buckets[members, band], used = used, used + 1
+    signed = rng.integers(0, 3, (n, 10)).astype(np.uint32)
+    rank = rng.permutation(n)
+    signed_of = signed.tolist()
+
+    def similar(doc: int, other: int) -> float:
+        return sum(a == b for a, b in zip(signed_of[doc], signed_of[other], strict=True)) / 10
+
+    got = clusters.greedy_stars(sharers_of(buckets, rank, signed), n, lambda _, __, shares: shares, 0.7, 0.7, tmp_path)
+    leader, similarity = plain_stars(buckets, rank, similar, 0.7, MAX_LEADERS_IN_BUCKET)
+    assert (got.leader.tolist(), got.similarity.tolist()) == (leader, similarity)
+
+
+def test_thousands_of_documents_in_one_bucket_cost_no_square(tmp_path: Path) -> None:
+    """All share the bucket and none is alike: each is compared with so many, and no more; how often is said."""
+    n, compared = 5000, []
+
+    def similar(doc: int, others: np.ndarray, _: np.ndarray) -> np.ndarray:
         compared.append(len(others))
         return np.zeros(len(others))
 
-    leader, _ = clusters.greedy_stars(buckets, np.arange(n), similar, 0.8)
-    assert leader.tolist() == list(range(n))
-    assert max(compared) == clusters.MAX_LEADERS_IN_BUCKET
+    sharers = sharers_of(np.zeros((n, 1), np.int32), np.arange(n), np.zeros((n, 1), np.uint32))
+    stars = clusters.greedy_stars(sharers, n, similar, 0.5, 0.8, tmp_path)
+    assert stars.leader.tolist() == list(range(n))
+    assert max(compared) == MAX_LEADERS_IN_BUCKET
+    assert stars.full == n - MAX_LEADERS_IN_BUCKET
 
 
-def test_buckets_are_those_of_equal_bands() -> None:
+@pytest.mark.parametrize("keys", [1 << 21, 64])
+def test_buckets_are_those_of_equal_bands(keys: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(banding, "_PARTITION_KEYS", keys)
     rng = np.random.default_rng(0)
-    signed = rng.integers(0, 3, (200, 6)).astype(np.uint32)
-    got = bucket_ids(signed, MinHashParams(bands=3, rows=2))
-    for band in range(3):
-        keys = [tuple(row) for row in signed[:, 2 * band : 2 * band + 2].tolist()]
-        for i in range(200):
-            same = [j for j in range(200) if keys[j] == keys[i]]
-            assert got[i, band] == -1 if len(same) == 1 else set(np.flatnonzero(got[:, band] == got[i, band])) == set(same)
-    shared = got[got >= 0]
-    assert len({(value, band) for band in range(3) for value in got[:, band] if value >= 0}) == len(set(shared.tolist()))
+    signed = rng.integers(0, 4, (300, 6)).astype(np.uint32)
+    groups, rank = rng.integers(0, 2, 300).astype(np.uint64), rng.permutation(300)
+    got = find_sharers(Work(lambda: blocks(signed), rank, groups), Bands(3, 2), tmp_path)
+    found: dict[int, set[int]] = {}
+    for i, doc in enumerate(got.docs.tolist()):
+        assert got.signatures[got.rows[i]].tolist() == signed[doc].tolist()
+        for bucket in got.buckets[got.starts[i] : got.starts[i + 1]].tolist():
+            found.setdefault(bucket, set()).add(doc)
+    want: dict[tuple[int, ...], set[int]] = {}
+    for doc, row in enumerate(signed.tolist()):
+        for band in range(3):
+            want.setdefault((band, int(groups[doc]), *row[2 * band : 2 * band + 2]), set()).add(doc)
+    assert sorted(map(sorted, found.values())) == sorted(sorted(members) for members in want.values() if len(members) > 1)
+    assert got.sizes.tolist() == [len(found[bucket]) for bucket in range(len(found))]
+    assert rank[got.docs].tolist() == sorted(rank[got.docs].tolist())
+
+
+def test_documents_of_different_groups_are_not_compared() -> None:
+    texts = pa.array([" ".join(f"w{i}" for i in range(50))] * 4, pa.large_string())
+    stars = stars_of(texts, np.arange(4), MinHashParams(), groups=np.array([1, 2, 1, 2], np.uint64))
+    assert stars.leader.tolist() == [0, 1, 0, 1]
+
+
+def test_similarities_are_kept_for_the_next_run_and_those_that_nobody_asks_for_are_forgotten(tmp_path: Path) -> None:
+    texts = np.arange(20, dtype=np.uint64).reshape(10, 2)
+    path = tmp_path / "pairs.bin"
+    first = Similarities(path, texts)
+    for i in range(9):
+        first.put(i, i + 1, i / 10)
+    first.close()
+    with path.open("ab") as stream:
+        stream.write(b"cut off")  # a run was killed here
+    second = Similarities(path, texts[::-1].copy())  # the same texts in another order
+    assert [second.get(8 - i, 9 - i) for i in range(5)] == [i / 10 for i in range(5)]
+    assert second.get(0, 9) is None
+    second.put(0, 9, 0.5)
+    second.close()
+    third = Similarities(path, texts)
+    assert [third.get(i, i + 1) for i in range(9)] == [0.0, 0.1, 0.2, 0.3, 0.4, None, None, None, None]
+    assert third.get(9, 0) == 0.5
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.7, 0.8, 0.9])
+@pytest.mark.parametrize("miss_weight", [0.5, 0.9])
+def test_chosen_bands_are_those_of_datasketch(threshold: float, miss_weight: float) -> None:
+    datasketch = pytest.importorskip("datasketch.lsh")
+    want = datasketch._optimal_param(threshold, 112, 1 - miss_weight, miss_weight)
+    got = chosen_bands(threshold, 112, miss_weight)
+    assert (got.bands, got.rows) == want
 
 
 def test_the_probability_is_the_published_one() -> None:
     """FineWeb's bands: arXiv:2406.17557, 3.4."""
-    got = [round(candidate_probability(s, MinHashParams()), 2) for s in (0.70, 0.75, 0.80)]
+    got = [round(MinHashParams().cut().probability(s), 2) for s in (0.70, 0.75, 0.80)]
     assert got == [0.56, 0.77, 0.92]
-    assert round(candidate_probability(0.85, MinHashParams()), 3) == 0.988
+    assert round(MinHashParams().cut().probability(0.85), 3) == 0.988
 
 
 def test_params_are_checked() -> None:

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from dataplane import schema
-from dataplane.corpus.minhash import DedupParams
+from dataplane.corpus.dedup_params import DedupParams
 from dataplane.lineage.columns import CHOSEN, COMPUTED, COPIED, computed, made_by
 from dataplane.operator import Annotator, Rewrite, Transform
 from dataplane.stage_graph import Inputs, dvc_yaml
