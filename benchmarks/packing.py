@@ -106,8 +106,7 @@ def loaded(rows: int, vocabulary: int = 30_000) -> Iterator[tuple[str, float]]:
     batch = pa.record_batch(columns, schema=schema.packed(SEQUENCE_LENGTH))
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        part_of = write_part(root, "packed", batch.schema, [batch])
-        snapshot = commit_parts(root, "packed", batch.schema, [part_of])
+        snapshot = commit_parts("packed", batch.schema, [write_part("packed", batch.schema, [batch], root)], root)
         (root / "flat").mkdir()
         write_batches([batch], root / "flat", rows, SEQUENCE_LENGTH, vocabulary)
         order = rng.permutation(rows)[: rows // 16 * 16].reshape(-1, 16)
