@@ -1,4 +1,4 @@
-"""Megabytes a second (of one core's time) of looking for GSM8K, MMLU, HumanEval and BBH in a corpus, and how often that finds what is not there.
+"""Megabytes a second (of one core's time) of looking for GSM8K, MMLU, HumanEval and BBH in a corpus, and what is found wrongly.
 
     python benchmarks/decontamination.py [--quick] [--corpus PATH]
 

@@ -119,12 +119,12 @@ class _Builder:
             np.concatenate([none32, *self.letters]), np.concatenate([none64, *self.places]), np.concatenate([none32, *self.lengths])
         )
         owners = np.concatenate([none32, *self.owners])
-        pairs = np.unique(np.stack([which, owners], axis=1), axis=0) if len(which) else np.zeros((0, 2), np.int32)
-        starts = np.searchsorted(pairs[:, 0], np.arange(len(grams.places) + 1))
-        distinct = np.bincount(pairs[:, 1], minlength=len(self.passage_items)).astype(np.int32)
+        held, owners, _ = _counted_pairs(which, owners)
+        starts = np.searchsorted(held, np.arange(len(grams.places) + 1))
+        distinct = np.bincount(owners, minlength=len(self.passage_items)).astype(np.int32)
         return Index(
             grams=grams,
-            postings=np.ascontiguousarray(pairs[:, 1]).astype(np.int32),
+            postings=owners,
             posting_starts=starts.astype(np.int64),
             passage_items=np.array(self.passage_items, np.int32),
             passage_n=np.array(self.passage_n, np.int32),
@@ -180,8 +180,7 @@ def scan(index: Index, doc_ids: pa.Array, text: pa.Array) -> pa.RecordBatch:
     docs, grams = find_grams(text, index.grams)
     counts = np.diff(index.posting_starts)[grams]
     passages = index.postings[_ranges(index.posting_starts[grams], counts)]
-    pairs, hits = np.unique(np.stack([np.repeat(docs, counts), passages], axis=1), axis=0, return_counts=True)
-    docs, passages = pairs[:, 0], pairs[:, 1]
+    docs, passages, hits = _counted_pairs(np.repeat(docs, counts), passages)
     covered = hits / index.passage_grams[passages]
     items = index.passage_items[passages]
     lengths = index.passage_n[passages]
@@ -202,6 +201,12 @@ def scan(index: Index, doc_ids: pa.Array, text: pa.Array) -> pa.RecordBatch:
         },
         schema=schema.CONTAMINATION,
     )
+
+
+def _counted_pairs(first: I32, second: I32) -> tuple[I32, I32, I64]:
+    """The distinct pairs in order, and how often each comes: int32 [k] twice, int64 [k]."""
+    keys, counts = np.unique((first.astype(np.int64) << 32) | second, return_counts=True)
+    return (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32), counts
 
 
 def _ranges(starts: I64, counts: I64) -> I64:
