@@ -8,6 +8,7 @@ import click
 
 from dataplane.commands import (
     compare,
+    contains,
     examples,
     forget,
     installed,
@@ -50,6 +51,7 @@ for command in (
     questions.sql,
     questions.why,
     questions.raw,
+    contains.contains,
     questions.tour,
     compare.diff,
     measures.whatif,

@@ -164,8 +164,8 @@ SPAN = pa.struct(
     [
         pa.field("doc_id", pa.string()),
         pa.field("seq_start", pa.int32()),  # first token in the sequence
-        pa.field("doc_start", pa.int64()),  # first token in the document (with its EOS)
-        pa.field("length", pa.int32()),  # tokens, EOS included
+        pa.field("doc_start", pa.int64()),  # first token in the document (with its BOS and EOS)
+        pa.field("length", pa.int32()),  # tokens, BOS and EOS included
     ]
 )
 

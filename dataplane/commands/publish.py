@@ -14,7 +14,7 @@ FOLDER = click.argument("folder", type=click.Path(path_type=Path))
 
 @click.command()
 @click.argument("table")
-@click.option("--to", type=click.Choice(["parquet", "jsonl", "megatron", "mds"]), required=True, help="Format of the files.")
+@click.option("--to", type=click.Choice(["parquet", "jsonl", "megatron", "mds", "flat"]), required=True, help="Format of the files.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to make.")
 @click.option("--at", default="current", show_default=True, metavar="NAME", help="Version: a tag, or a digest or its start.")
 @click.option(
@@ -31,7 +31,10 @@ FOLDER = click.argument("folder", type=click.Path(path_type=Path))
 def export(
     table: str, to: str, out: Path, at: str, select: str | None, columns: str, title: str, shard_mib: int, compress: str, as_json: bool
 ) -> None:
-    """Writes rows of TABLE for other tools: parquet and jsonl with a dataset card and Croissant, megatron (.bin, .idx), mds."""
+    """Writes rows of TABLE for other tools.
+
+    parquet and jsonl with a dataset card and Croissant, megatron (.bin, .idx), mds, flat (packed, as arrays to map into memory).
+    """
     from dataplane.publish.export import Options
     from dataplane.publish.export import export as write
     from dataplane.publish.rows import Request

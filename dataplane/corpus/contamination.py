@@ -8,49 +8,47 @@ Source: n-grams of 13 words, Brown et al. 2020 (arXiv:2005.14165), appendix C.
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from glob import glob
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from dataplane import schema
-from dataplane.errors import ParamsError, SourceError, did_you_mean
+from dataplane.corpus.benchmark_items import Benchmark, read_items
 from dataplane.kernels.ngrams import Grams, find_grams, folded, index_grams
 from dataplane.params import Params
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
-
-
-class Benchmark(Params):
-    """One benchmark's files."""
-
-    name: str = Field(min_length=1, description="Name in the table `contamination`.")
-    paths: list[str] = Field(min_length=1, description="JSONL files, also .gz, relative to the project; globs are allowed.")
-    fields: list[str] = Field(min_length=1, description="Fields whose text must not be trained on; a dot leads into an object.")
-    id_field: str = Field("", description="Field that names the item; empty takes file name and line number.")
+Lengths = Annotated[list[Annotated[int, Field(ge=1, le=200)]], Field(min_length=1)]
 
 
 class DecontaminateParams(Params):
     """Params of the decontaminate stage."""
 
     benchmarks: list[Benchmark] = Field([], description="What must not be in the training data.")
-    n: int = Field(13, ge=1, le=100, description="Words in an n-gram.")
-    n_cjk: int = Field(13, ge=1, le=200, description="Words in an n-gram of a text that is mostly Chinese or Japanese characters.")
+    n: Lengths = Field([13], description="Words in an n-gram; several lengths are looked for at once, as [13, 8].")
+    n_cjk: Lengths = Field(
+        [13], description="Characters in an n-gram of a text that is mostly Chinese or Japanese; several lengths are looked for at once."
+    )
     min_words: int = Field(
         8, ge=1, description="A passage of fewer words is not looked for: such texts meet by chance. One of fewer than n is one n-gram."
     )
-    min_covered: float = Field(0.5, gt=0, le=1, description="Share of an item's n-grams from which a document is contaminated.")
+    min_covered: float = Field(
+        0.5, gt=0, le=1, description="Share of an item's n-grams of one length from which a document is contaminated."
+    )
+
+    @field_validator("n", "n_cjk", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        return [value] if isinstance(value, int) else value
 
 
 @dataclass(frozen=True)
@@ -92,22 +90,27 @@ class _Builder:
         self.total = 0
 
     def add(self, text: str, item: int) -> bool:
-        """Takes a passage; says whether it is long enough."""
+        """Takes a passage, once for each length of n-grams; says whether it is long enough."""
         letters, starts, cjk = folded(text)
         begins = np.flatnonzero(starts)
         words = len(begins)
         if words < self.params.min_words:
             return False
-        n = min(words, self.params.n_cjk if 2 * cjk > words else self.params.n)
         edges = np.append(begins, len(letters))
+        for n in sorted({min(words, n) for n in (self.params.n_cjk if 2 * cjk > words else self.params.n)}):
+            self._add(edges, n, item)
         self.letters.append(letters)
-        self.places.append(edges[: words - n + 1] + self.total)
-        self.lengths.append((edges[n:] - edges[: words - n + 1]).astype(np.int32))
-        self.owners.append(np.full(words - n + 1, len(self.passage_items), np.int32))
-        self.passage_items.append(item)
-        self.passage_n.append(n)
         self.total += len(letters)
         return True
+
+    def _add(self, edges: I64, n: int, item: int) -> None:
+        """Takes the n-grams of one length of the passage whose letters come next."""
+        count = len(edges) - n
+        self.places.append(edges[:count] + self.total)
+        self.lengths.append((edges[n:] - edges[:count]).astype(np.int32))
+        self.owners.append(np.full(count, len(self.passage_items), np.int32))
+        self.passage_items.append(item)
+        self.passage_n.append(n)
 
     def index(self, items: list[tuple[str, str]], skipped: dict[str, int]) -> Index:
         """What was collected, as an index."""
@@ -116,12 +119,12 @@ class _Builder:
             np.concatenate([none32, *self.letters]), np.concatenate([none64, *self.places]), np.concatenate([none32, *self.lengths])
         )
         owners = np.concatenate([none32, *self.owners])
-        pairs = np.unique(np.stack([which, owners], axis=1), axis=0) if len(which) else np.zeros((0, 2), np.int32)
-        starts = np.searchsorted(pairs[:, 0], np.arange(len(grams.places) + 1))
-        distinct = np.bincount(pairs[:, 1], minlength=len(self.passage_items)).astype(np.int32)
+        held, owners, _ = _counted_pairs(which, owners)
+        starts = np.searchsorted(held, np.arange(len(grams.places) + 1))
+        distinct = np.bincount(owners, minlength=len(self.passage_items)).astype(np.int32)
         return Index(
             grams=grams,
-            postings=np.ascontiguousarray(pairs[:, 1]).astype(np.int32),
+            postings=owners,
             posting_starts=starts.astype(np.int64),
             passage_items=np.array(self.passage_items, np.int32),
             passage_n=np.array(self.passage_n, np.int32),
@@ -142,76 +145,25 @@ def build_index(params: DecontaminateParams, root: Path = Path()) -> Index:
         ParamsError: A path matches nothing, or an item lacks a field.
         SourceError: A file cannot be read as JSONL.
     """
+    items = ((benchmark.name, item_id, passages) for benchmark in params.benchmarks for item_id, passages in read_items(benchmark, root))
+    return index_items(items, params)
+
+
+def index_items(given: Iterable[tuple[str, str, Sequence[str]]], params: DecontaminateParams) -> Index:
+    """Items made ready to be looked for.
+
+    Args:
+        given: Benchmark, item id and passages of each item.
+        params: The length of n-grams.
+    """
     builder = _Builder(params)
     items: list[tuple[str, str]] = []
-    skipped: dict[str, int] = {}
-    for benchmark in params.benchmarks:
-        skipped[benchmark.name] = 0
-        for item_id, passages in _items(benchmark, root):
-            taken = [builder.add(text, len(items)) for text in passages]
-            items.append((benchmark.name, item_id))
-            skipped[benchmark.name] += not any(taken)
+    skipped = {benchmark.name: 0 for benchmark in params.benchmarks}
+    for benchmark, item_id, passages in given:
+        taken = [builder.add(text, len(items)) for text in passages]
+        items.append((benchmark, item_id))
+        skipped[benchmark] = skipped.get(benchmark, 0) + (not any(taken))
     return builder.index(items, skipped)
-
-
-def benchmark_files(benchmark: Benchmark, root: Path = Path()) -> list[Path]:
-    """The files of a benchmark, sorted.
-
-    Raises:
-        ParamsError: A path matches nothing.
-    """
-    found: set[Path] = set()
-    for pattern in benchmark.paths:
-        matches = [root / match for match in glob(pattern, root_dir=root, recursive=True)]
-        if not matches:
-            where = f"decontaminate.benchmarks, {benchmark.name!r}"
-            raise ParamsError(f"no file matches {pattern!r}", where=where, fix="correct the path, or remove the benchmark")
-        found.update(path for path in matches if path.is_file())
-    return sorted(found)
-
-
-def _items(benchmark: Benchmark, root: Path) -> Iterator[tuple[str, list[str]]]:
-    for path in benchmark_files(benchmark, root):
-        for number, item in _read_lines(path):
-            where = f"{path}, line {number}"
-            name = str(_field(item, benchmark.id_field, where)) if benchmark.id_field else f"{path.name}:{number}"
-            yield name, [_text(_field(item, field, where)) for field in benchmark.fields]
-
-
-def _read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    number = 0
-    try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as stream:
-            for number, line in enumerate(stream, 1):
-                if line.strip():
-                    item = json.loads(line)
-                    if not isinstance(item, dict):
-                        raise ValueError(f"expected an object, got {type(item).__name__}")
-                    yield number, item
-    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
-        fix = "a benchmark is a JSONL file, one object a line; mend the file or correct decontaminate.benchmarks"
-        raise SourceError(f"cannot be read: {error}", where=f"{path}, line {number}", fix=fix) from None
-
-
-def _field(item: dict[str, Any], field: str, where: str) -> Any:
-    value: Any = item
-    for part in field.split("."):
-        if not isinstance(value, dict) or part not in value:
-            known = value if isinstance(value, dict) else {}
-            fix = "correct decontaminate.benchmarks"
-            raise ParamsError(f"the item has no field {field!r}, {did_you_mean(part, map(str, known))}", where=where, fix=fix)
-        value = value[part]
-    return value
-
-
-def _text(value: Any) -> str:
-    """A field's text: that of its strings, in order."""
-    if isinstance(value, list):
-        return "\n".join(_text(part) for part in value)
-    if isinstance(value, dict):
-        return "\n".join(_text(part) for part in value.values())
-    # A lone surrogate is legal JSON and no legal UTF-8.
-    return "" if value is None else str(value).encode("utf-8", "replace").decode()
 
 
 def scan(index: Index, doc_ids: pa.Array, text: pa.Array) -> pa.RecordBatch:
@@ -223,18 +175,19 @@ def scan(index: Index, doc_ids: pa.Array, text: pa.Array) -> pa.RecordBatch:
         text: large_string [n]
 
     Returns:
-        Rows of `contamination`: one for each document and item that share an n-gram, by document and item
+        Rows of `contamination`: one for each document, item and n of which they share an n-gram, by document, item and n
     """
     docs, grams = find_grams(text, index.grams)
     counts = np.diff(index.posting_starts)[grams]
     passages = index.postings[_ranges(index.posting_starts[grams], counts)]
-    pairs, hits = np.unique(np.stack([np.repeat(docs, counts), passages], axis=1), axis=0, return_counts=True)
-    docs, passages = pairs[:, 0], pairs[:, 1]
+    docs, passages, hits = _counted_pairs(np.repeat(docs, counts), passages)
     covered = hits / index.passage_grams[passages]
     items = index.passage_items[passages]
-    order = np.lexsort((-covered, items, docs))  # the best passage of each item first
+    lengths = index.passage_n[passages]
+    order = np.lexsort((-covered, lengths, items, docs))  # the best passage of each item and length first
+    keys = np.stack([docs, items, lengths], axis=1)[order]
     fresh = np.ones(len(order), np.bool_)
-    fresh[1:] = (docs[order][1:] != docs[order][:-1]) | (items[order][1:] != items[order][:-1])
+    fresh[1:] = (keys[1:] != keys[:-1]).any(axis=1)
     best = order[fresh]
     found = [index.items[i] for i in items[best]]
     return pa.record_batch(
@@ -242,12 +195,18 @@ def scan(index: Index, doc_ids: pa.Array, text: pa.Array) -> pa.RecordBatch:
             "doc_id": doc_ids.take(pa.array(docs[best])).cast(pa.string()),
             "benchmark": pa.array([benchmark for benchmark, _ in found], pa.string()),
             "item_id": pa.array([item for _, item in found], pa.string()),
-            "n": pa.array(index.passage_n[passages[best]], pa.int32()),
+            "n": pa.array(lengths[best], pa.int32()),
             "hits": pa.array(hits[best].astype(np.int32), pa.int32()),
             "covered": pa.array(covered[best], pa.float64()),
         },
         schema=schema.CONTAMINATION,
     )
+
+
+def _counted_pairs(first: I32, second: I32) -> tuple[I32, I32, I64]:
+    """The distinct pairs in order, and how often each comes: int32 [k] twice, int64 [k]."""
+    keys, counts = np.unique((first.astype(np.int64) << 32) | second, return_counts=True)
+    return (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32), counts
 
 
 def _ranges(starts: I64, counts: I64) -> I64:
@@ -275,3 +234,37 @@ def contaminated(hits: pa.RecordBatch | pa.Table | Sequence[pa.RecordBatch], par
     ids = pc.unique(over["doc_id"])
     ids = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
     return ids.take(pc.array_sort_indices(ids))
+
+
+def by_benchmark(hits: pa.Table, index: Index, params: DecontaminateParams) -> dict[str, dict[str, int]]:
+    """What was found of each benchmark.
+
+    Args:
+        hits: Rows of `contamination`.
+        index: What was looked for.
+        params: The share from which a document is contaminated.
+
+    Returns:
+        Benchmark -> its items; those too short to be looked for; items and documents with a hit; items and documents where enough of the
+        item was found
+    """
+    items = Counter(benchmark for benchmark, _ in index.items)
+    over = hits.filter(pc.greater_equal(hits["covered"], params.min_covered))
+    found, enough = _distinct(hits), _distinct(over)
+    return {
+        name: {
+            "items": items[name],
+            "too_short": too_short,
+            "items_hit": found.get(name, (0, 0))[0],
+            "documents_hit": found.get(name, (0, 0))[1],
+            "items_found": enough.get(name, (0, 0))[0],
+            "documents_contaminated": enough.get(name, (0, 0))[1],
+        }
+        for name, too_short in sorted(index.skipped.items())
+    }
+
+
+def _distinct(hits: pa.Table) -> dict[str, tuple[int, int]]:
+    """Benchmark -> items and documents."""
+    counted = hits.group_by("benchmark").aggregate([("item_id", "count_distinct"), ("doc_id", "count_distinct")])
+    return {row["benchmark"]: (row["item_id_count_distinct"], row["doc_id_count_distinct"]) for row in counted.to_pylist()}

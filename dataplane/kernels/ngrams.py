@@ -21,9 +21,11 @@ from dataplane.kernels.unicode import BOUNDS, CJK, FOLDS, I32, I64, OCTETS, U8, 
 U64 = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
 
-MAX_PREFIX_LETTERS = 16
+# An n-gram is looked up by as many of its first letters as it has of these; one that is shorter than all by its least number.
+# Long prefixes are rare in other texts, and few n-grams are short.
+PREFIX_LETTERS = (24, 14)
 _CHUNK_LETTERS = 1 << 20  # of a text that are looked at together, beside the longest n-gram
-_BITS_PER_PREFIX = 16  # of the bitmap that turns away nearly all letters; one in 16 passes by chance
+_BITS_PER_PREFIX = 32  # of the bitmap that turns away nearly all letters; one in 32 passes by chance
 _PAIRS_ROOM = 1 << 16
 
 _BASE = np.uint64(0x9E3779B185EBCA87)
@@ -38,7 +40,7 @@ class Grams:
         letters: int32, folded letters of all passages one after another
         places: int64 [g], first letter of each n-gram
         lengths: int32 [g], its letters
-        prefix: Letters that are looked up, no more than the shortest n-gram has.
+        prefixes: int64 [tiers], letters that are looked up, from many to few, the last no more than the shortest n-gram has.
         keys: uint64 [capacity], hash table of whole n-grams
         grams: int32 [capacity], n-gram of each key
         prefix_keys: uint64 [capacity], hash table of prefixes
@@ -50,7 +52,7 @@ class Grams:
     letters: I32
     places: I64
     lengths: I32
-    prefix: int
+    prefixes: I64
     keys: U64
     grams: I32
     prefix_keys: U64
@@ -79,12 +81,13 @@ def index_grams(letters: I32, places: I64, lengths: I32) -> tuple[Grams, I32]:
     Returns:
         The distinct n-grams, and int32 [m], which of them each given one is
     """
-    prefix = min(MAX_PREFIX_LETTERS, int(lengths.min(initial=MAX_PREFIX_LETTERS)))
+    prefixes = _prefix_letters(lengths)
     sums, powers = _prefix_sums(letters), _powers(int(lengths.max(initial=0)))
     whole = _span_hashes(sums, powers, places, lengths)
     _, first, which = np.unique(whole, return_index=True, return_inverse=True)
     places, lengths, whole = places[first], lengths[first], whole[first]
-    heads = _span_hashes(sums, powers, places, np.full(len(places), prefix, np.int32))
+    tiers = np.argmax(lengths[:, None] >= prefixes[None, :], axis=1)
+    heads = _span_hashes(sums, powers, places, prefixes[tiers].astype(np.int32))
     order = np.lexsort((lengths, heads))
     pairs = np.stack([heads[order], lengths[order].astype(np.uint64)], axis=1)
     pairs = pairs[np.r_[True, (pairs[1:] != pairs[:-1]).any(axis=1)]] if len(pairs) else pairs
@@ -96,11 +99,17 @@ def index_grams(letters: I32, places: I64, lengths: I32) -> tuple[Grams, I32]:
     prefix_keys, prefix_slots = _hash_table(distinct)
     prefix_ranges = np.zeros((len(prefix_keys), 2), np.int32)
     prefix_ranges[prefix_slots] = ranges
-    bitmap = np.zeros(max(len(prefix_keys) * _BITS_PER_PREFIX // 16, 8), np.uint8)
+    bitmap = np.zeros(max(len(prefix_keys) * _BITS_PER_PREFIX // 16, 8), np.uint8)  # of the keys' room, a half at most is taken
     bits = _bit(distinct, len(bitmap))
     np.bitwise_or.at(bitmap, bits >> 3, (1 << (bits & 7)).astype(np.uint8))
-    index = Grams(letters, places, lengths, prefix, keys, grams, prefix_keys, prefix_ranges, pairs[:, 1].astype(np.int32), bitmap)
+    index = Grams(letters, places, lengths, prefixes, keys, grams, prefix_keys, prefix_ranges, pairs[:, 1].astype(np.int32), bitmap)
     return index, which.astype(np.int32)
+
+
+def _prefix_letters(lengths: I32) -> I64:
+    """Letters that are looked up, from many to few: int64 [tiers]."""
+    shortest = int(lengths.min(initial=PREFIX_LETTERS[0]))
+    return np.array([n for n in PREFIX_LETTERS if n > shortest] + [min(shortest, PREFIX_LETTERS[0])], np.int64)
 
 
 def find_grams(text: pa.Array, index: Grams) -> tuple[I32, I32]:
@@ -125,7 +134,7 @@ def find_grams(text: pa.Array, index: Grams) -> tuple[I32, I32]:
     found, start = [], 0
     while start < len(offsets) - 1:
         n, start = _scan(
-            data, offsets, start, fold_table(), classes(), index.letters, index.places, index.lengths, index.prefix, index.keys,
+            data, offsets, start, fold_table(), classes(), index.letters, index.places, index.lengths, index.prefixes, index.keys,
             index.grams, index.prefix_keys, index.prefix_ranges, index.prefix_lengths, index.bitmap, powers, room, stamps, pairs,
         )  # fmt: skip
         found.append(pairs[:n].copy())
@@ -151,7 +160,7 @@ def _prefix_sums(letters):  # type: ignore[no-untyped-def]
 @nb.njit(nb.uint64[::1](nb.int64), cache=True, nogil=True)
 def _powers(longest):  # type: ignore[no-untyped-def]
     """The base to the power of 0 to `longest`."""
-    out = np.empty(max(longest, MAX_PREFIX_LETTERS) + 1, np.uint64)
+    out = np.empty(max(longest, PREFIX_LETTERS[0]) + 1, np.uint64)
     out[0] = 1
     for i in range(1, len(out)):
         out[i] = out[i - 1] * _BASE
@@ -219,18 +228,18 @@ _READ_PAIRS = nb.types.Array(nb.int32, 2, "C", readonly=True)
 
 @nb.njit(
     nb.types.UniTuple(nb.int64, 2)(
-        OCTETS, BOUNDS, nb.int64, FOLDS, OCTETS, FOLDS, _READ_I64, FOLDS, nb.int64, _READ_U64, FOLDS, _READ_U64, _READ_PAIRS, FOLDS,
+        OCTETS, BOUNDS, nb.int64, FOLDS, OCTETS, FOLDS, _READ_I64, FOLDS, _READ_I64, _READ_U64, FOLDS, _READ_U64, _READ_PAIRS, FOLDS,
         OCTETS, nb.uint64[::1], nb.int64, nb.int32[::1], nb.int32[:, ::1],
     ),
     cache=True,
     nogil=True,
 )  # fmt: skip
 def _scan(  # type: ignore[no-untyped-def]
-    data, offsets, doc, folds, table, letters, places, lengths, prefix, keys, grams, prefix_keys, prefix_ranges, prefix_lengths,
+    data, offsets, doc, folds, table, letters, places, lengths, prefixes, keys, grams, prefix_keys, prefix_ranges, prefix_lengths,
     bitmap, powers, room, stamps, pairs,
 ):  # fmt: skip
     """Fills `pairs` with (text, n-gram) from text `doc` on; returns how many, and the text to go on from."""
-    longest = len(powers) - 1
+    longest, shortest = len(powers) - 1, prefixes[-1]
     buffer, marks = np.empty(room, np.int32), np.empty(room, np.bool_)
     sums = np.empty(room + 1, np.uint64)
     mask = np.uint64(8 * len(bitmap) - 1)
@@ -246,23 +255,29 @@ def _scan(  # type: ignore[no-untyped-def]
                 sums[i + 1] = sums[i] * _BASE + np.uint64(buffer[i])
             last = at >= stop
             i = 0
-            while i + prefix <= filled and (last or i + longest <= filled):
-                key = _span_hash(sums[i], sums[i + prefix], powers[prefix], prefix)
-                bit = (key >> np.uint64(13)) & mask
-                if bitmap[bit >> np.uint64(3)] >> (bit & np.uint64(7)) & 1:
+            while i + shortest <= filled and (last or i + longest <= filled):
+                for tier in range(len(prefixes)):
+                    prefix = prefixes[tier]
+                    if i + prefix > filled:
+                        continue
+                    key = _span_hash(sums[i], sums[i + prefix], powers[prefix], prefix)
+                    bit = (key >> np.uint64(13)) & mask
+                    if not bitmap[bit >> np.uint64(3)] >> (bit & np.uint64(7)) & 1:
+                        continue
                     slot = _slot(prefix_keys, key)
-                    if prefix_keys[slot] == key:
-                        for k in range(prefix_ranges[slot, 0], prefix_ranges[slot, 1]):
-                            length = prefix_lengths[k]
-                            if i + length > filled:
-                                break
-                            whole = _slot(keys, _span_hash(sums[i], sums[i + length], powers[length], length))
-                            gram = grams[whole]
-                            fresh = gram >= 0 and stamps[gram] != doc and lengths[gram] == length
-                            if fresh and _same(letters, places[gram], buffer, i, length):
-                                stamps[gram] = doc
-                                pairs[used, 0], pairs[used, 1] = doc, gram
-                                used += 1
+                    if prefix_keys[slot] != key:
+                        continue
+                    for k in range(prefix_ranges[slot, 0], prefix_ranges[slot, 1]):
+                        length = prefix_lengths[k]
+                        if i + length > filled:
+                            break
+                        whole = _slot(keys, _span_hash(sums[i], sums[i + length], powers[length], length))
+                        gram = grams[whole]
+                        fresh = gram >= 0 and stamps[gram] != doc and lengths[gram] == length
+                        if fresh and _same(letters, places[gram], buffer, i, length):
+                            stamps[gram] = doc
+                            pairs[used, 0], pairs[used, 1] = doc, gram
+                            used += 1
                 i += 1
             if last:
                 break

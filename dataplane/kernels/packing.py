@@ -1,4 +1,4 @@
-"""Bin packing of token counts in numba: best fit and first fit over lengths in decreasing order.
+"""Bin packing of token counts in numba: best fit and first fit over lengths in decreasing order, and concatenation.
 
 Every function is deterministic: equal lengths in equal order give equal bins.
 """
@@ -12,8 +12,16 @@ import numpy.typing as npt
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 
+SENTENCE, PARAGRAPH = 1, 2  # where long documents are cut
+# What a token is to the borders of sentences and paragraphs, by bits.
+STOP = 1  # ends in a full stop, a question mark or the like, which ends a sentence before white space only
+FULL_STOP = 2  # ends in one that always does, as 。
+LINE_BREAK = 4
+SPACE = 8  # begins with white space
+
 _I64S = nb.types.Array(nb.int64, 1, "C", readonly=True)
 _I32S = nb.types.Array(nb.int32, 1, "C", readonly=True)
+_U8S = nb.types.Array(nb.uint8, 1, "C", readonly=True)
 
 
 @nb.njit(nb.int64[::1](_I64S, nb.int64), cache=True, nogil=True)
@@ -136,7 +144,7 @@ def cut(lengths, capacity):  # type: ignore[no-untyped-def]
     """Cuts what is longer than `capacity` into full pieces and a remainder.
 
     Args:
-        lengths: int64 [n], each at least 1.
+        lengths: int64 [n]; an item of none gives no piece.
 
     Returns:
         For each piece, in order: its item, its first token in the item, its length; int64 [m] each.
@@ -152,6 +160,93 @@ def cut(lengths, capacity):  # type: ignore[no-untyped-def]
             sizes[at] = min(capacity, lengths[item] - start)
             at += 1
     return items, starts, sizes
+
+
+@nb.njit(nb.boolean(nb.int64, nb.int64, nb.int64), cache=True, nogil=True)
+def _is_border(kind, following, wanted):  # type: ignore[no-untyped-def]
+    """Whether a text may be cut between two tokens of these kinds; `wanted` is SENTENCE or PARAGRAPH."""
+    if kind & LINE_BREAK:
+        return True
+    return wanted == SENTENCE and (kind & FULL_STOP != 0 or (kind & STOP != 0 and following & SPACE != 0))
+
+
+@nb.njit(nb.int64(_I32S, nb.int64, nb.int64, _U8S, nb.int64), cache=True, nogil=True)
+def _last_border(tokens, first, stop, kinds, wanted):  # type: ignore[no-untyped-def]
+    """The last place from `first` to `stop` where `tokens` may be cut before it: a paragraph's end, else a sentence's; else `stop`."""
+    for level in range(wanted, 0, -1):
+        for at in range(stop, first - 1, -1):
+            if _is_border(kinds[tokens[at - 1]], kinds[tokens[at]], level):
+                return at
+    return stop
+
+
+@nb.njit(
+    nb.types.Tuple((nb.int64[::1], nb.int64[::1], nb.int64[::1]))(
+        _I32S, _I64S, _I64S, _I64S, nb.int64, nb.int64, _U8S, nb.int64
+    ),
+    cache=True,
+    nogil=True,
+)  # fmt: skip
+def cut_at_borders(tokens, offsets, rows, lengths, lead, capacity, kinds, wanted):  # type: ignore[no-untyped-def]
+    """Cuts what is longer than `capacity` at the last border in the second half of each piece, or where the piece is full.
+
+    Args:
+        tokens: int32 [t], tokens of all documents.
+        offsets: int64 [d + 1], where each document's lie.
+        rows: int64 [n], document of each item.
+        lengths: int64 [n], tokens of each item, those put before and behind it included.
+        lead: Tokens put before each item.
+        kinds: uint8 [vocabulary], bits of each token: STOP, FULL_STOP, LINE_BREAK, SPACE.
+        wanted: SENTENCE or PARAGRAPH, which is cut at a sentence where it has no line break.
+
+    Returns:
+        As `cut`.
+    """
+    most = 0
+    for length in lengths:
+        most += 1 if length <= capacity else 2 * (length // capacity) + 2
+    items, starts, sizes = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    used = 0
+    for item in range(len(lengths)):
+        start, low = 0, offsets[rows[item]] - lead
+        while start < lengths[item]:
+            stop = min(lengths[item], start + capacity)
+            if stop < lengths[item]:
+                # The token behind the cut is looked at too, and what is put behind the text is none of it.
+                latest = min(low + stop, offsets[rows[item] + 1] - 1)
+                first = low + start + (capacity + 1) // 2
+                if first > low + lead and first <= latest:
+                    found = _last_border(tokens, first, latest, kinds, wanted)
+                    stop = found - low if found < latest else stop
+            items[used], starts[used], sizes[used] = item, start, stop - start
+            used += 1
+            start = stop
+    return items[:used].copy(), starts[:used].copy(), sizes[:used].copy()
+
+
+@nb.njit(nb.types.Tuple((nb.int64[::1], nb.int64[::1], nb.int64[::1], nb.int64[::1]))(_I64S, nb.int64), cache=True, nogil=True)
+def concatenate(lengths, capacity):  # type: ignore[no-untyped-def]
+    """Puts items one behind the other and cuts the whole into bins.
+
+    Args:
+        lengths: int64 [n]; an item of none is in no bin.
+
+    Returns:
+        For each piece, in order: its item, its first token in the item, its length, its bin; int64 [m] each.
+    """
+    most = len(lengths) + lengths.sum() // capacity + 1
+    items, starts = np.empty(most, np.int64), np.empty(most, np.int64)
+    sizes, bins = np.empty(most, np.int64), np.empty(most, np.int64)
+    used, at = 0, 0
+    for item in range(len(lengths)):
+        start = 0
+        while start < lengths[item]:
+            size = min(lengths[item] - start, capacity - at % capacity)
+            items[used], starts[used], sizes[used], bins[used] = item, start, size, at // capacity
+            used += 1
+            at += size
+            start += size
+    return items[:used].copy(), starts[:used].copy(), sizes[:used].copy(), bins[:used].copy()
 
 
 @nb.njit(nb.types.Tuple((nb.int64[::1], nb.int64[::1]))(_I64S, nb.int64), cache=True, nogil=True)
@@ -170,15 +265,18 @@ def group(bins, n_bins):  # type: ignore[no-untyped-def]
     return order, bounds
 
 
-@nb.njit(nb.void(_I32S, _I64S, _I64S, _I64S, _I64S, _I64S, nb.int64, nb.int32, nb.int32[:, ::1], nb.int32[::1]), cache=True, nogil=True)
-def fill(tokens, offsets, rows, starts, sizes, bounds, first, eos, out, seq_starts):  # type: ignore[no-untyped-def]
-    """Writes pieces one behind the other into sequences, with EOS as the last token of each document.
+@nb.njit(
+    nb.void(_I32S, _I64S, _I64S, _I64S, _I64S, _I64S, nb.int64, nb.int32, nb.int32, nb.int32[:, ::1], nb.int32[::1]), cache=True, nogil=True
+)
+def fill(tokens, offsets, rows, starts, sizes, bounds, first, bos, eos, out, seq_starts):  # type: ignore[no-untyped-def]
+    """Writes pieces one behind the other into sequences, with BOS and EOS around the tokens of each document.
 
     Args:
         tokens: int32 [t], tokens of all documents.
         offsets: int64 [d + 1], where each document's lie.
         rows, starts, sizes: int64 [k]: document, first token in it and length of each piece, in order of the sequences.
         bounds: int64 [s + 1], pieces of each sequence, counted from `first`.
+        bos: The token before each document; below 0: none.
         out: int32 [s, capacity], filled with padding before.
         seq_starts: int32 [k], gets the first token of each piece in its sequence.
     """
@@ -186,7 +284,8 @@ def fill(tokens, offsets, rows, starts, sizes, bounds, first, eos, out, seq_star
         at = 0
         for piece in range(bounds[sequence] - first, bounds[sequence + 1] - first):
             low, high = offsets[rows[piece]], offsets[rows[piece] + 1]
+            begin = low + starts[piece] - (1 if bos >= 0 else 0)
             seq_starts[piece] = at
-            for i in range(low + starts[piece], low + starts[piece] + sizes[piece]):
-                out[sequence, at] = tokens[i] if i < high else eos
+            for i in range(begin, begin + sizes[piece]):
+                out[sequence, at] = bos if i < low else (tokens[i] if i < high else eos)
                 at += 1

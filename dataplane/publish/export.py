@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from dataplane.errors import UsageError
 from dataplane.params import digest
-from dataplane.publish import dataset_card, export_jsonl, export_mds, export_megatron, export_parquet
+from dataplane.publish import dataset_card, export_flat, export_jsonl, export_mds, export_megatron, export_parquet
 from dataplane.publish.croissant import FILE as CROISSANT
 from dataplane.publish.croissant import croissant
 from dataplane.publish.facts import gather
@@ -66,11 +66,20 @@ def _megatron(rows: Rows, folder: Path, options: Options) -> Mapping[str, Any]:
     return facts | {"tokenizer_sha256": file_list(where)[tokenizer.FILE]["sha256"]}
 
 
+def _flat(rows: Rows, folder: Path, options: Options) -> Mapping[str, Any]:
+    from dataplane.corpus import tokenizer
+
+    del options
+    where = rows.snapshot.root / tokenizer.FOLDER
+    facts = export_flat.write(rows, folder, tokenizer.load(where).get_vocab_size())
+    return facts | {"tokenizer_sha256": file_list(where)[tokenizer.FILE]["sha256"]}
+
+
 def _mds(rows: Rows, folder: Path, options: Options) -> Mapping[str, Any]:
     return {"rows": export_mds.write(rows, folder, min(options.shard_bytes, export_mds.SHARD_BYTES))}
 
 
-FORMATS: dict[str, Write] = {"parquet": _parquet, "jsonl": _jsonl, "megatron": _megatron, "mds": _mds}
+FORMATS: dict[str, Write] = {"parquet": _parquet, "jsonl": _jsonl, "megatron": _megatron, "mds": _mds, "flat": _flat}
 CARDED = ("parquet", "jsonl")
 
 

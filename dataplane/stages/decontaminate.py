@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dataplane import schema
-from dataplane.corpus.contamination import DecontaminateParams, Index, benchmark_files, build_index, contaminated, scan
+from dataplane.corpus.benchmark_items import benchmark_files
+from dataplane.corpus.contamination import DecontaminateParams, Index, build_index, by_benchmark, contaminated, scan
 from dataplane.engine.documents import DocumentsTask, ids_batch
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.operator import file_digest
@@ -35,27 +35,20 @@ def _kept(ids: Snapshot, gone: pa.Array) -> Iterator[pa.RecordBatch]:
         yield ids_batch(column.filter(pc.invert(pc.is_in(column, gone))))
 
 
-def _by_benchmark(hits: pa.Table) -> dict[str, Any]:
-    """Documents and items hit, by benchmark."""
-    counted = hits.group_by("benchmark").aggregate([("doc_id", "count_distinct"), ("item_id", "count_distinct")]).sort_by("benchmark")
-    return {
-        row["benchmark"]: {"documents": row["doc_id_count_distinct"], "items": row["item_id_count_distinct"]} for row in counted.to_pylist()
-    }
-
-
 def main() -> None:
     """Runs the stage in the current project."""
     with StageRun("decontaminate", inputs=("documents", "deduplicated"), params=("decontaminate",)) as run:
         params = DecontaminateParams.parse(run.params["decontaminate"], where="decontaminate")
         documents, ids = run.inputs["documents"], run.inputs["deduplicated"]
         files = {str(path): file_digest(path) for benchmark in params.benchmarks for path in benchmark_files(benchmark, run.root)}
-        task = Scan(run.root, documents, ids, build_index(params, run.root))
+        index = build_index(params, run.root)
+        task = Scan(run.root, documents, ids, index)
         journal = run.journal(params=params.model_dump(mode="json"), benchmarks=files)
         hits = run.map_rows(task, journal)["contamination"].to_table()
         gone = contaminated(hits, params)
         kept = run.write("decontaminated", schema.IDS, _kept(ids, gone))
         run.account(rows_in=ids.rows, kept=kept.rows, dropped=len(gone))
-        run.metrics({"hits": hits.num_rows, "by_benchmark": _by_benchmark(hits)})
+        run.metrics({"hits": hits.num_rows, "by_benchmark": by_benchmark(hits, index, params)})
 
 
 if __name__ == "__main__":

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import pyarrow.compute as pc
+from tokenizers import Tokenizer
 
 from dataplane import schema
 from dataplane.corpus import tokenizer
-from dataplane.corpus.packing import Packing, PackParams
-from dataplane.corpus.tokenizer import EOS, FOLDER, PAD, token_id
+from dataplane.corpus.borders import token_kinds
+from dataplane.corpus.packing import NONE, Packing, PackParams, Vocabulary
+from dataplane.corpus.token_file import mapped
+from dataplane.corpus.tokenizer import FOLDER, PAD, token_id
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.snapshot import Snapshot
+
+BATCH_ROWS = 1 << 10
+
+
+def _vocabulary(known: Tokenizer, params: PackParams) -> Vocabulary:
+    eos, bos = (token_id(known, token) if token else NONE for token in (params.eos, params.bos))
+    return Vocabulary(token_id(known, PAD), eos, bos, None if params.cut_at == "anywhere" else token_kinds(known))
 
 
 def main() -> None:
     """Runs the stage in the current project."""
     with StageRun("pack", inputs=("mixture", "tokens"), params=("pack",)) as run:
         params = PackParams.parse(run.params["pack"], where="pack")
-        vocabulary = tokenizer.load(run.root / FOLDER)
+        vocabulary = _vocabulary(tokenizer.load(run.root / FOLDER), params)
         mixture = run.inputs["mixture"].to_table(columns=["doc_id"])
-        tokens = run.inputs["tokens"].to_table()
-        packing = Packing(mixture, tokens, token_id(vocabulary, EOS), token_id(vocabulary, PAD), params)
+        tokens = mapped(run.inputs["tokens"].batches(["doc_id", "input_ids"], batch_size=BATCH_ROWS), run.root)
+        packing = Packing(mixture, tokens, vocabulary, params)
         packed = run.write("packed", schema.packed(params.sequence_length), packing.batches())
-        run.account(rows_in=mixture.num_rows, kept=_begun(packed))
+        run.account(rows_in=mixture.num_rows, kept=_begun(packed), dropped=int(packing.metrics["empty"]))
         run.metrics(packing.metrics)
 
 

@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dataplane import schema
-from dataplane.corpus.contamination import Benchmark, DecontaminateParams, Index, benchmark_files, build_index, contaminated, scan
+from dataplane.corpus.benchmark_items import Benchmark, benchmark_files, read_items
+from dataplane.corpus.contamination import DecontaminateParams, Index, build_index, by_benchmark, contaminated, index_items, scan
 from dataplane.errors import ParamsError, SourceError
 
 RNG = random.Random(11)
@@ -177,6 +181,93 @@ def test_a_path_that_matches_nothing_and_a_cut_gzip_are_named(tmp_path: Path) ->
     with pytest.raises(SourceError, match="cannot be read"):
         build_index(params("bench.jsonl.gz"), tmp_path)
     assert benchmark_files(params("*.gz").benchmarks[0], tmp_path) == [tmp_path / "bench.jsonl.gz"]
+
+
+WORDS_AND_HAN = st.lists(st.one_of(st.sampled_from(VOCABULARY), st.sampled_from(HAN)), min_size=8, max_size=40)
+# What may stand between words, and what may be done to all letters, without making it another text.
+BETWEEN = st.sampled_from([" ", "\n", "\t\t", "\u3000", ", ", " — ", "\u200b ", " **", "\r\n> ", "_ "])
+CHANGES = st.lists(
+    st.sampled_from([str, str.upper, str.title, str.swapcase, full_width, lambda t: unicodedata.normalize("NFD", t)]), max_size=3
+)
+
+
+@given(WORDS_AND_HAN, st.data())
+@settings(max_examples=150)
+def test_a_verbatim_leak_is_found_whatever_its_case_width_space_and_punctuation(words: list[str], data: st.DataObject) -> None:
+    setup = DecontaminateParams(n=[13, 8], n_cjk=[13, 8])
+    index = index_items([("bench", "q", [" ".join(words)])], setup)
+    leak = "".join(word + data.draw(BETWEEN) for word in words)
+    for change in data.draw(CHANGES):
+        leak = change(leak)
+    before, after = data.draw(st.text(max_size=30)), data.draw(st.text(max_size=30))
+    got = rows(index, [f"{before} {leak} {after}"])
+    assert [(r["item_id"], r["covered"]) for r in got] == [("q", 1.0)] * len({min(13, len(words)), 8})
+
+
+def test_every_length_is_looked_for_at_once_and_told_apart(root: Path) -> None:
+    both, one = params(n=[13, 8], n_cjk=[20, 10]), [params(n=n, n_cjk=m) for n, m in ((8, 10), (13, 20))]
+    texts = [" ".join(str(item["q"]).split()[:k]) if i % 2 else str(item["q"])[:k] for i, item in enumerate(ITEMS) for k in (9, 15, 30)]
+    key = lambda r: (r["doc_id"], r["item_id"], r["n"])  # noqa: E731
+    alone = sorted((row for setup in one for row in rows(build_index(setup, root), texts)), key=key)
+    assert sorted(rows(build_index(both, root), texts), key=key) == alone
+    assert {row["n"] for row in alone} == {8, 10, 13, 20}
+
+
+def test_the_report_counts_items_and_documents_of_each_benchmark(root: Path) -> None:
+    (root / "other.jsonl").write_text('{"q": "too short"}\n')
+    given = [*params().model_dump()["benchmarks"], {"name": "other", "paths": ["other.jsonl"], "fields": ["q"]}]
+    setup = DecontaminateParams.parse({"benchmarks": given}, where="decontaminate")
+    index = build_index(setup, root)
+    part = " ".join(str(ITEMS[1]["q"]).split()[:15])
+    texts = [str(ITEMS[3]["q"]), str(ITEMS[3]["a"]), part]
+    hits = pa.Table.from_batches([scan(index, pa.array(["a", "b", "c"]), pa.array(texts, pa.large_string()))])
+    assert by_benchmark(hits, index, setup) == {
+        "bench": {"items": 40, "too_short": 0, "items_hit": 2, "documents_hit": 3, "items_found": 1, "documents_contaminated": 2},
+        "other": {"items": 1, "too_short": 1, "items_hit": 0, "documents_hit": 0, "items_found": 0, "documents_contaminated": 0},
+    }
+
+
+def test_json_and_csv_files_are_read(tmp_path: Path) -> None:
+    a, b, c = (english(15) for _ in range(3))
+    (tmp_path / "list.json").write_text(json.dumps([{"q": a}]))
+    (tmp_path / "object.json").write_text(json.dumps({"canary": "x", "examples": [{"q": b}]}))
+    with gzip.open(tmp_path / "table.csv.gz", "wt") as stream:
+        stream.write(f'id,q\n7,"{c}"\n')
+    (tmp_path / "bare.csv").write_text(f'"{a}",A\n"{b}",B\n')
+    named = {"q": ["list.json", "object.json", "table.csv.gz"], "0": ["bare.csv"]}
+    found = {
+        item: passages
+        for field, paths in named.items()
+        for item, passages in read_items(Benchmark(name="b", paths=paths, fields=[field]), tmp_path)
+    }
+    assert found == {"list.json:1": [a], "object.json:1": [b], "table.csv.gz:2": [c], "bare.csv:1": [a], "bare.csv:2": [b]}
+    (tmp_path / "two.json").write_text('{"a": [], "b": []}')
+    with pytest.raises(SourceError, match="object that holds one"):
+        list(read_items(Benchmark(name="b", paths=["two.json"], fields=["q"]), tmp_path))
+
+
+def test_a_benchmark_is_files_with_fields_or_a_task() -> None:
+    for wrong in ({"paths": ["x"]}, {"fields": ["q"]}, {}, {"task": "t.yaml", "paths": ["x"]}):
+        with pytest.raises(ParamsError, match="paths"):
+            DecontaminateParams.parse({"benchmarks": [{"name": "b", **wrong}]}, where="decontaminate")
+
+
+@pytest.mark.slow
+def test_the_items_of_a_harness_task_are_the_fields_of_its_templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("lm_eval")
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    item = {"question": english(20), "choices": [english(12), english(13)], "answer": 1, "note": english(20)}
+    (tmp_path / "items.jsonl").write_text(json.dumps(item) + "\n")
+    templates = {"doc_to_text": "Question: {{question}}\nAnswer:", "doc_to_choice": "{{choices}}", "doc_to_target": "answer"}
+    data = {"dataset_path": "json", "dataset_kwargs": {"data_files": {"test": str(tmp_path / "items.jsonl")}}}
+    task = {"task": "mine", "output_type": "multiple_choice", "test_split": "test", **data, **templates}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(task))
+    benchmark = Benchmark(name="mine", task="mine.yaml")
+    assert list(read_items(benchmark, tmp_path)) == [("test:0", [item["question"], *item["choices"]])]
+    assert benchmark_files(benchmark, tmp_path) == [tmp_path / "items.jsonl", tmp_path / "mine.yaml"]
+    (tmp_path / "mine.yaml").write_text("- no task")
+    with pytest.raises(ParamsError, match="no single task"):
+        list(read_items(benchmark, tmp_path))
 
 
 @pytest.mark.slow

@@ -1,16 +1,23 @@
 """Packed sequences: every token once, no needless cut, spans that lead back, one order for one seed."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from dataplane import schema
-from dataplane.corpus.packing import Packing, PackParams, pack
+from dataplane.corpus.borders import token_kinds
+from dataplane.corpus.packing import NONE, Packing, PackParams, Vocabulary, pack
+from dataplane.corpus.token_file import in_memory, mapped
 from dataplane.errors import DataError
+from dataplane.kernels import packing as kernel
 
-EOS, PAD = 0, 1
+EOS, PAD, BOS = 0, 1, 2
+VOCABULARY = Vocabulary(PAD, EOS)
 
 
 def tokens_table(lengths: list[int]) -> pa.Table:
@@ -29,7 +36,7 @@ def params(**values: object) -> PackParams:
 
 
 def rows_of(mixture: pa.Table, tokens: pa.Table, **values: object) -> list[dict[str, object]]:
-    return [row for batch in pack(mixture, tokens, EOS, PAD, params(**values)) for row in batch.to_pylist()]
+    return [row for batch in pack(mixture, in_memory(tokens), VOCABULARY, params(**values)) for row in batch.to_pylist()]
 
 
 CASES = st.lists(st.integers(0, 60), min_size=1, max_size=12).flatmap(
@@ -37,7 +44,7 @@ CASES = st.lists(st.integers(0, 60), min_size=1, max_size=12).flatmap(
 )
 
 
-@given(CASES, st.sampled_from(["best_fit_decreasing", "first_fit"]))
+@given(CASES, st.sampled_from(["best_fit_decreasing", "first_fit", "concatenate"]))
 @settings(deadline=None)
 def test_every_token_and_every_eos_of_every_occurrence_is_packed_once(case: tuple[list[int], list[int], int], algorithm: str) -> None:
     lengths, mixed, size = case
@@ -72,19 +79,22 @@ def test_no_document_is_cut_that_fits_and_a_cut_one_gives_full_sequences(case: t
 
 def test_batches_have_the_schema_and_metrics_add_up() -> None:
     lengths = [3, 0, 9, 25, 4]
-    packing = Packing(mixture_of([0, 1, 2, 3, 4, 0]), tokens_table(lengths), EOS, PAD, params(sequence_length=10))
+    packing = Packing(mixture_of([0, 1, 2, 3, 4, 0]), in_memory(tokens_table(lengths)), VOCABULARY, params(sequence_length=10))
     batches = list(packing.batches())
     assert [batch.schema for batch in batches] == [schema.packed(10)]
     # pieces 10 10 6 | 10 | 5 4 4 1: 10, 10, 10, 6+4, 5+4+1
     assert packing.metrics == {
         "documents": 6,
+        "empty": 0,
         "tokens": 50,
         "sequences": 5,
         "padding": 0,
         "padding_share": 0.0,
         "cut_documents": 1,
         "cut_share": 1 / 6,
+        "cut_though_they_fit": 0,
         "documents_per_sequence": 8 / 5,
+        "memory_bytes": packing.memory_bytes,
     }
 
 
@@ -106,10 +116,114 @@ def test_chunked_and_sliced_tokens_pack_the_same() -> None:
 
 
 def test_an_empty_mixture_gives_no_sequence() -> None:
-    packing = Packing(mixture_of([]), tokens_table([3]), EOS, PAD, params())
+    packing = Packing(mixture_of([]), in_memory(tokens_table([3])), VOCABULARY, params())
     assert (list(packing.batches()), packing.metrics["sequences"], packing.metrics["padding_share"]) == ([], 0, 0.0)
 
 
 def test_a_document_without_tokens_is_named() -> None:
     with pytest.raises(DataError, match=f"1 of 2 documents of the mixture have no tokens: {7:032x}"):
-        pack(mixture_of([0, 7]), tokens_table([1]), EOS, PAD, params())
+        pack(mixture_of([0, 7]), in_memory(tokens_table([1])), VOCABULARY, params())
+
+
+def span_tokens(rows: list[dict[str, object]]) -> list[tuple[str, int, list[int]]]:
+    """Document, first token and tokens of each span, by document."""
+    return sorted(
+        (s["doc_id"], s["doc_start"], row["input_ids"][s["seq_start"] : s["seq_start"] + s["length"]]) for row in rows for s in row["spans"]
+    )
+
+
+@given(CASES)
+@settings(deadline=None)
+def test_concatenation_is_the_stream_cut_every_so_many_tokens(case: tuple[list[int], list[int], int]) -> None:
+    lengths, mixed, size = case
+    stream = [t for d in mixed for t in [*(1000 * (d + 1) + place for place in range(lengths[d])), EOS]]
+    chunks = [stream[at : at + size] for at in range(0, len(stream), size)]
+    rows = rows_of(mixture_of(mixed), tokens_table(lengths), sequence_length=size, algorithm="concatenate")
+    assert sorted(row["input_ids"][: row["n_tokens"]] for row in rows) == sorted(chunks)
+    assert sum(size - row["n_tokens"] for row in rows) == -len(stream) % size
+
+
+def test_bos_and_eos_stand_around_each_document_by_rule() -> None:
+    tokens, mixture = in_memory(tokens_table([2, 0, 5])), mixture_of([0, 1, 2])
+    bodies = [[1000, 1001], [], [3000, 3001, 3002, 3003, 3004]]
+    for bos, eos in ((NONE, NONE), (BOS, NONE), (NONE, EOS), (BOS, EOS)):
+        wanted = [[bos] * (bos >= 0) + body + [eos] * (eos >= 0) for body in bodies]
+        packing = Packing(mixture, tokens, Vocabulary(PAD, eos, bos), params(sequence_length=4))
+        found: dict[str, list[int]] = {}
+        for doc_id, start, ids in span_tokens([row for batch in packing.batches() for row in batch.to_pylist()]):
+            assert start == len(found.setdefault(doc_id, []))
+            found[doc_id] += ids
+        assert found == {f"{i:032x}": ids for i, ids in enumerate(wanted) if ids}
+        assert packing.metrics["empty"] == sum(not ids for ids in wanted)
+
+
+def test_tokens_in_a_mapped_file_pack_as_those_in_memory(tmp_path: Path) -> None:
+    tokens, mixture = tokens_table([5, 0, 9, 30]), mixture_of([3, 1, 2, 1])
+    there = mapped(tokens.to_batches(max_chunksize=1), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    batches = [list(pack(mixture, given, VOCABULARY, params(sequence_length=16))) for given in (there, in_memory(tokens))]
+    assert batches[0] == batches[1]
+    assert list(pack(mixture_of([]), mapped([], tmp_path), VOCABULARY, params())) == []
+
+
+STOP, FULL_STOP, LINE, WORD, SPACED = 10, 11, 12, 13, 14
+KINDS = np.zeros(20, np.uint8)
+KINDS[[STOP, FULL_STOP, LINE, SPACED]] = kernel.STOP, kernel.FULL_STOP, kernel.LINE_BREAK, kernel.SPACE
+
+
+def may_be_cut(body: list[int], at: int, level: str) -> bool:
+    """By the definition: behind a line break; at sentences, behind a full stop, or a stop before a space."""
+    if body[at - 1] == LINE:
+        return True
+    return level == "sentence" and (body[at - 1] == FULL_STOP or (body[at - 1] == STOP and body[at] == SPACED))
+
+
+def pieces_by_definition(body: list[int], lead: int, size: int, cut_at: str) -> list[int]:
+    """First token of each piece."""
+    length, start, starts = lead + len(body) + 1, 0, []
+    while start < length:
+        starts.append(start)
+        stop = min(length, start + size)
+        for level in ["paragraph", "sentence"] if cut_at == "paragraph" else ["sentence"]:
+            half = range(start + (size + 1) // 2, min(stop, lead + len(body) - 1) + 1)
+            borders = [at for at in half if at > lead and may_be_cut(body, at - lead, level)] if stop < length else []
+            if borders:
+                # Where nothing but EOS would be left for the next piece, the piece is full.
+                stop = max(borders) if max(borders) < min(stop, lead + len(body) - 1) else stop
+                break
+        start = stop
+    return starts
+
+
+@given(st.lists(st.sampled_from([STOP, FULL_STOP, LINE, WORD, SPACED]), max_size=60), st.integers(2, 12), st.booleans(), st.data())
+@settings(deadline=None)
+def test_long_documents_are_cut_at_the_last_border_of_each_piece(body: list[int], size: int, bos: bool, data: st.DataObject) -> None:
+    cut_at = data.draw(st.sampled_from(["sentence", "paragraph"]))
+    table = pa.table(
+        [pa.array(c, f.type) for c, f in zip([["a" * 32], [len(body)], [1], [body]], schema.TOKENS, strict=True)], schema=schema.TOKENS
+    )
+    vocabulary = Vocabulary(PAD, EOS, BOS if bos else NONE, KINDS)
+    packing = Packing(pa.table({"doc_id": ["a" * 32]}), in_memory(table), vocabulary, params(sequence_length=size, cut_at=cut_at))
+    spans = span_tokens([row for batch in packing.batches() for row in batch.to_pylist()])
+    assert [t for _, _, ids in spans for t in ids] == [BOS] * bos + body + [EOS]
+    expected = pieces_by_definition(body, int(bos), size, cut_at) if len(body) + 1 + bos > size else [0]
+    assert [start for _, start, _ in spans] == expected
+
+
+def test_tokens_are_told_by_what_they_end() -> None:
+    vocabulary = Tokenizer(models.BPE())
+    vocabulary.pre_tokenizer, vocabulary.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=400, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
+    vocabulary.train_from_iterator(["the end. 完。 yes\n\n"] * 9, trainer)
+    kinds = token_kinds(vocabulary)
+    told = {
+        text: int(kinds[vocabulary.token_to_id(token)]) for text, token in (("the", "the"), (" yes", "Ġyes"), (".", "."), ("\n\n", "ĊĊ"))
+    }
+    assert told == {"the": 0, " yes": kernel.SPACE, ".": kernel.STOP, "\n\n": kernel.LINE_BREAK | kernel.SPACE}
+    assert {vocabulary.decode([i]) for i in range(len(kinds)) if kinds[i] & kernel.FULL_STOP} >= {"。"}
+
+
+def test_a_vocabulary_that_lacks_a_token_is_named() -> None:
+    vocabulary = Vocabulary(PAD, EOS, NONE, KINDS)
+    with pytest.raises(DataError, match="token 1002 is not in the vocabulary"):
+        Packing(mixture_of([0]), in_memory(tokens_table([3])), vocabulary, params(cut_at="sentence"))

@@ -1,5 +1,6 @@
 """Packed sequences: labels, positions and masks by document; packed loss = unpacked loss."""
 
+import itertools
 import math
 
 import numpy as np
@@ -34,6 +35,31 @@ def test_labels_are_the_next_token_of_the_same_document() -> None:
     assert batch.position_ids.tolist() == [[0, 1, 2, 3, 0, 1, 0, 1, 2, 3, 4, 5, 0, 1, 0, 0]]
     assert batch.documents.tolist() == [[0] * 4 + [1] * 2 + [2] * 6 + [3] * 2 + [PADDING] * 2]
     assert batch.n_labels() == sum(len(document) - 1 for document in DOCUMENTS)
+
+
+def batch_by_definition(ids: np.ndarray, spans: list[list[dict]]) -> list[np.ndarray]:
+    """documents, position_ids and labels, span by span."""
+    documents, positions, labels = np.full_like(ids, PADDING), np.zeros_like(ids), np.full_like(ids, IGNORED)
+    for row, row_spans in enumerate(spans):
+        for number, span in enumerate(row_spans):
+            start, stop = span["seq_start"], span["seq_start"] + span["length"]
+            documents[row, start:stop] = number
+            positions[row, start:stop] = np.arange(stop - start)
+            labels[row, start : stop - 1] = ids[row, start + 1 : stop]
+    return [documents, positions, labels]
+
+
+def test_batches_of_any_spans_are_those_of_the_definition() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        n, width = rng.integers(1, 5), rng.integers(1, 20)
+        ids, spans = rng.integers(0, 99, (n, width)), []
+        for _ in range(n):
+            edges = [0, *np.unique(rng.integers(1, width + 1, rng.integers(0, 5))).tolist()]
+            spans.append([{"seq_start": a, "length": b - a} for a, b in itertools.pairwise(edges)])
+        batch = make_batch(np.arange(n), ids, spans)
+        found = [batch.documents, batch.position_ids, batch.labels]
+        assert [array.tolist() for array in found] == [array.tolist() for array in batch_by_definition(ids, spans)]
 
 
 def test_the_mask_is_that_of_the_definition() -> None:

@@ -80,15 +80,38 @@ def make_batch(seq_ids: I64, input_ids: I64, spans: pa.ChunkedArray | Sequence[S
         input_ids: int64 [b, t]
         spans: For each sequence its spans, with seq_start and length.
     """
-    rows = spans.to_pylist() if isinstance(spans, pa.ChunkedArray) else spans
-    documents = np.full_like(input_ids, PADDING)
-    position_ids = np.zeros_like(input_ids)
-    labels = np.full_like(input_ids, IGNORED)
-    for row, row_spans in enumerate(rows):
-        for number, span in enumerate(row_spans):
-            start, stop = span["seq_start"], span["seq_start"] + span["length"]
-            documents[row, start:stop] = number
-            position_ids[row, start:stop] = np.arange(stop - start)
-            # By place, never by token id: the EOS that ends a document is a label like any other.
-            labels[row, start : stop - 1] = input_ids[row, start + 1 : stop]
-    return Batch(seq_ids, input_ids, documents, position_ids, labels)
+    if isinstance(spans, pa.ChunkedArray):
+        flat = spans.combine_chunks().flatten()
+        counts = spans.combine_chunks().value_lengths().to_numpy(zero_copy_only=False)
+        starts, lengths = (flat.field(name).to_numpy(zero_copy_only=False) for name in ("seq_start", "length"))
+    else:
+        counts = np.fromiter(map(len, spans), np.int64, len(spans))
+        pairs = [(span["seq_start"], span["length"]) for row in spans for span in row]
+        starts, lengths = np.array(pairs, np.int64).reshape(-1, 2).T
+    return batch_of_spans(seq_ids, input_ids, counts.astype(np.int64), starts.astype(np.int64), lengths.astype(np.int64))
+
+
+def batch_of_spans(seq_ids: I64, input_ids: I64, counts: I64, starts: I64, lengths: I64) -> Batch:
+    """As `make_batch`, from the numbers of the spans.
+
+    Args:
+        seq_ids: int64 [b]
+        input_ids: int64 [b, t]
+        counts: int64 [b], spans of each sequence.
+        starts: int64 [s], first token of each span in its sequence, by sequence.
+        lengths: int64 [s], its tokens.
+    """
+    n, width = input_ids.shape
+    first = np.repeat(np.arange(n) * width, counts) + starts  # of each span, in the flattened batch
+    numbers = np.arange(len(starts)) - np.repeat(np.cumsum(counts) - counts, counts)
+    position = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    places = np.repeat(first, lengths) + position
+    documents, positions = np.full(n * width, PADDING, np.int64), np.zeros(n * width, np.int64)
+    documents[places] = np.repeat(numbers, lengths)
+    positions[places] = position
+    # By place, never by token id: the EOS that ends a document is a label like any other.
+    labels = np.full(n * width, IGNORED, np.int64)
+    predicted = np.delete(places, np.cumsum(lengths) - 1) if len(lengths) else places
+    labels[predicted] = input_ids.reshape(-1)[predicted + 1]
+    shape = (n, width)
+    return Batch(seq_ids, input_ids, documents.reshape(shape), positions.reshape(shape), labels.reshape(shape))

@@ -82,7 +82,7 @@ def packing(project: Project) -> Section:
         ("Tokens", number(metrics.get("tokens", 0))),
         ("Documents", number(metrics.get("documents", 0))),
         ("Documents in a sequence, mean", number(metrics.get("documents_per_sequence", 0), 2)),
-        ("Documents cut at a border", f"{number(metrics.get('cut_documents', 0))} ({100 * metrics.get('cut_share', 0):.1f}%)"),
+        ("Documents cut", f"{number(metrics.get('cut_documents', 0))} ({100 * metrics.get('cut_share', 0):.1f}%)"),
         ("Padding, tokens", f"{number(metrics.get('padding', 0))} ({100 * metrics.get('padding_share', 0):.3f}%)"),
     ]
     section.blocks.append(Table([Column("Number"), Column("Value", "figure")], rows))
