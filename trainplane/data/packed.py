@@ -17,6 +17,7 @@ I64 = npt.NDArray[np.int64]
 
 IGNORED = -100  # torch's cross entropy leaves these labels out
 PADDING = -1
+MEAN_DIGITS = 5  # of a document's loss in the ledger
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,21 @@ class Batch:
         """Tokens that are predicted."""
         return int((self.labels != IGNORED).sum())
 
+    def document_means(self, losses: npt.NDArray[np.float32]) -> list[list[float]]:
+        """Mean loss of each document of each sequence, in the order of the spans.
+
+        Args:
+            losses: float32 [b, t], of each predicted token, nats.
+        """
+        out = []
+        for row_losses, row_documents, row_labels in zip(losses, self.documents, self.labels, strict=True):
+            predicted = row_labels != IGNORED
+            n_documents = int(row_documents.max(initial=PADDING)) + 1
+            counts = np.bincount(row_documents[predicted], minlength=n_documents)
+            sums = np.bincount(row_documents[predicted], weights=row_losses[predicted], minlength=n_documents)
+            out.append([round(float(mean), MEAN_DIGITS) for mean in sums / np.maximum(1, counts)])
+        return out
+
     def token_hash(self) -> str:
         """Digest of the tokens in order."""
         return hashlib.sha256(np.ascontiguousarray(self.input_ids.astype("<i4")).tobytes()).hexdigest()[:32]
@@ -70,6 +86,10 @@ class Packed:
         if not np.array_equal(found, seq_ids):
             raise ValueError("the rows of `packed` are not in the order of their seq_ids")
         return make_batch(seq_ids, ids.reshape(len(seq_ids), -1).astype(np.int64), table.column("spans"))
+
+    def spans(self, seq_ids: I64) -> list[list[dict[str, Any]]]:
+        """The spans of these sequences: doc_id, seq_start, doc_start, length."""
+        return list(self._data.take(seq_ids.tolist(), ["spans"]).column("spans").to_pylist())
 
 
 def make_batch(seq_ids: I64, input_ids: I64, spans: pa.ChunkedArray | Sequence[Sequence[dict[str, Any]]]) -> Batch:

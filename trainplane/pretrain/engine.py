@@ -12,14 +12,15 @@ import math
 import os
 import warnings
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from trainplane.data.packed import IGNORED, Batch
-from trainplane.errors import NotFinite
 from trainplane.model.masking import block_causal_mask
 from trainplane.params import PretrainParams, deepspeed_config
+from trainplane.pretrain.ranks import gather, rank, world_size
 
 # Numbers of glibc's malloc.h.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -33,11 +34,13 @@ class StepResult:
     Attributes:
         loss: Mean over the tokens of the global batch, nats.
         losses: Mean of each sequence, nats, in the order of the batch.
+        document_losses: Mean of each document of each sequence, nats.
         grad_norm: Of all gradients, before clipping.
     """
 
     loss: float
     losses: list[float]
+    document_losses: list[list[float]]
     grad_norm: float
 
 
@@ -53,7 +56,7 @@ class Engine:
         import torch
 
         _keep_memory()
-        _start_processes()
+        start_processes()
         import deepspeed
 
         self.params = params
@@ -67,34 +70,29 @@ class Engine:
         self.device = self.deepspeed.device
 
     def step(self, batch: Batch, learning_rate: float) -> StepResult:
-        """One optimizer step over this rank's part of a global batch.
+        """One optimizer step over a global batch, of which this rank takes its run of neighbours.
 
-        Raises:
-            NotFinite: The loss is NaN or infinite; nothing was updated.
+        What is not finite is not held back: the loop goes back to a checkpoint, on all ranks alike.
         """
         for group in self.deepspeed.optimizer.param_groups:
             group["lr"] = learning_rate
         self.deepspeed.train()
-        n_labels = batch.n_labels()
-        total, norm, losses = 0.0, math.nan, []
-        for start in range(0, len(batch.seq_ids), self.params.micro_batch):
+        n_labels, each = batch.n_labels(), len(batch.seq_ids) // world_size()
+        total, norm, losses, by_document = 0.0, math.nan, [], []
+        for start in range(rank() * each, (rank() + 1) * each, self.params.micro_batch):
             part = batch.part(slice(start, start + self.params.micro_batch))
             token_losses_BT = self.token_losses(part)
             scaled = token_losses_BT.sum() * world_size() / max(1, n_labels)
-            if not bool(scaled.isfinite()):
-                raise NotFinite(
-                    f"loss is {float(scaled)} on sequences {part.seq_ids.tolist()}",
-                    where="pretrain",
-                    fix="lower learning_rate, or look at the documents: trainplane trace",
-                )
             self.deepspeed.backward(scaled, scale_wrt_gas=False)
             norm = self._plain_grad_norm()
             self.deepspeed.step()
             total += float(token_losses_BT.detach().sum())
             losses += _means(token_losses_BT.detach(), part)
+            by_document += part.document_means(token_losses_BT.detach().cpu().numpy())
         if self.params.zero_stage:
             norm = float(self.deepspeed.get_global_grad_norm())
-        return StepResult(total / max(1, n_labels), losses, norm)
+        totals, losses_of, documents_of = zip(*gather((total, losses, by_document)), strict=True)
+        return StepResult(sum(totals) / max(1, n_labels), list(chain(*losses_of)), list(chain(*documents_of)), norm)
 
     def _plain_grad_norm(self) -> float:
         """Norm of the gradients so far; under ZeRO they lie in pieces, and DeepSpeed tells their norm after the step."""
@@ -104,15 +102,15 @@ class Engine:
             return math.nan
         return float(torch.nn.utils.get_total_norm([p.grad for p in self.deepspeed.module.parameters() if p.grad is not None]))
 
-    def token_losses(self, batch: Batch) -> Any:
-        """Cross entropy of each token, 0 where nothing is predicted: float32 tensor [B, T], nats."""
+    def token_losses(self, batch: Batch, module: Any = None) -> Any:
+        """Cross entropy of each token, 0 where nothing is predicted: float32 tensor [B, T], nats; of `module` instead of DeepSpeed's."""
         import torch
         from torch.nn.functional import cross_entropy
 
         ids, positions, documents, labels = (
             torch.from_numpy(array).to(self.device) for array in (batch.input_ids, batch.position_ids, batch.documents, batch.labels)
         )
-        logits_BTV = self.deepspeed(
+        logits_BTV = (module or self.deepspeed)(
             input_ids=ids, attention_mask=block_causal_mask(documents), position_ids=positions, use_cache=False
         ).logits.float()
         flat = cross_entropy(logits_BTV.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none")
@@ -131,13 +129,8 @@ def _keep_memory() -> None:
         mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
-def world_size() -> int:
-    """Ranks of this run."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def _start_processes() -> None:
-    """A process group of one where no launcher made one; without a GPU DeepSpeed has to be told so."""
+def start_processes() -> None:
+    """Joins the process group: once. A process group of one where no launcher made one; without a GPU DeepSpeed has to be told so."""
     import torch
 
     if not torch.cuda.is_available():
@@ -150,13 +143,13 @@ def _start_processes() -> None:
         import deepspeed
 
         backend = "nccl" if torch.cuda.is_available() else "gloo"
-        if world_size() == 1:
-            # One process shares memory with nobody, and this op is compiled for a minute at first use.
-            deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-            if not torch.distributed.is_initialized():
-                # A store in this process: no port is opened.
-                torch.distributed.init_process_group(backend, store=torch.distributed.HashStore(), rank=0, world_size=1)
-        deepspeed.init_distributed(dist_backend=backend, verbose=False)
+        # This op is compiled for a minute at first use; gloo does without.
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+        if world_size() == 1 and not torch.distributed.is_initialized():
+            # A store in this process: no port is opened.
+            torch.distributed.init_process_group(backend, store=torch.distributed.HashStore(), rank=0, world_size=1)
+        if not deepspeed.comm.is_initialized():
+            deepspeed.init_distributed(dist_backend=backend, verbose=False)
 
 
 def _groups(model: Any, params: PretrainParams) -> list[dict[str, Any]]:
