@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 
 from trainplane.data.order import epoch_of_step, sequences_of_step
 from trainplane.data.packed import Batch, Packed, make_batch
+from trainplane.errors import NotFinite
 from trainplane.lineage.ledger import GENESIS, Ledger
 from trainplane.params import PretrainParams
 from trainplane.pretrain import checkpoint
@@ -76,7 +78,11 @@ class Trainer:
         seq_ids = sequences_of_step(params.seed, step, params.global_batch, self.packed.n_sequences)
         batch = self.packed.batch(seq_ids)
         rate = learning_rate(step, params)
-        result = self.engine.step(batch, rate)
+        result = self.engine.step(batch, rate, step=step)
+        if not math.isfinite(result.loss):
+            raise NotFinite(
+                f"the loss of step {step} is {result.loss}", where="pretrain", fix="lower learning_rate, or look at the documents"
+            )
         entry = {
             "step": step, "epoch": epoch_of_step(step, params.global_batch, self.packed.n_sequences), "seq_ids": seq_ids.tolist(),
             "token_hash": batch.token_hash(), "losses": result.losses, "loss": result.loss, "learning_rate": rate,
@@ -95,11 +101,4 @@ class Trainer:
 
 def held_out_loss(engine: Engine, held_out: HeldOut) -> float:
     """Mean loss over the held-out tokens, nats."""
-    import torch
-
-    engine.deepspeed.eval()
-    total, batch = 0.0, held_out.batch
-    with torch.no_grad():
-        for start in range(0, len(batch.seq_ids), engine.params.micro_batch):
-            total += float(engine.token_losses(batch.part(slice(start, start + engine.params.micro_batch))).sum())
-    return total / max(1, batch.n_labels())
+    return float(engine.sequence_losses(held_out.batch).sum() / max(1, held_out.batch.n_labels()))
