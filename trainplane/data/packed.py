@@ -73,8 +73,9 @@ class Batch:
 
     def _map(self, change: Callable[[I64], I64]) -> Batch:
         """The batch with each of its arrays changed."""
-        names = ("seq_ids", "input_ids", "documents", "position_ids", "labels")
-        return replace(self, **{name: change(getattr(self, name)) for name in names})
+        arrays = (self.seq_ids, self.input_ids, self.documents, self.position_ids, self.labels)
+        seq_ids, input_ids, documents, position_ids, labels = map(change, arrays)
+        return Batch(seq_ids, input_ids, documents, position_ids, labels, self.n_pieces)
 
     def n_labels(self) -> int:
         """Tokens that are predicted."""
