@@ -39,10 +39,10 @@ def job(spec: dict[str, Any]) -> dict[str, Any]:
     model = ModelParams.model_validate(MODEL | spec.get("model", {}))
     built = build(model, vocab_size=VOCABULARY, sequence_length=LENGTH, eos_id=0, pad_id=1, seed=3, objective=params.objective)
     engine = Engine(built, params, mask_id=1 if params.objective == "masked" else None)
-    results = [
-        engine.step(batch, params.learning_rate, step=step, ratios=spec.get("ratios", False))
-        for step, batch in enumerate(batches(spec["steps"], params.global_batch), 1)
-    ]
+    data = batches(spec["steps"], params.global_batch)
+    if spec.get("one_batch"):
+        data = data[:1] * spec["steps"]
+    results = [engine.step(batch, params.learning_rate, step=step, ratios=spec.get("ratios", False)) for step, batch in enumerate(data, 1)]
     (held_out,) = batches(1, 5, seed=9)
     sums = engine.sequence_losses(held_out)
     return {

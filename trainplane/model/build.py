@@ -19,11 +19,23 @@ def build(
     """A model with fresh weights, or the checkpoint that is to be trained on, with rows for every token (fp32).
 
     Raises:
-        ParamsError: The config names no model of transformers, or one without the head that the objective needs.
+        ParamsError: The config names no model of transformers, one without the head that the objective needs, or one in which the
+            documents of a sequence feel each other.
     """
     import torch
 
     torch.manual_seed(seed)
+    model = outline(params, vocab_size=vocab_size, sequence_length=sequence_length, eos_id=eos_id, pad_id=pad_id, objective=objective)
+    check_packing(model, objective)
+    return model
+
+
+def outline(params: ModelParams, *, vocab_size: int, sequence_length: int, eos_id: int, pad_id: int, objective: str = "causal") -> Any:
+    """The model, unchecked: under `torch.device("meta")` it has sizes and no weights.
+
+    Raises:
+        ParamsError: As `build`.
+    """
     if params.checkpoint is not None:
         return with_vocabulary(load(Path(params.checkpoint), objective), vocab_size)
     more = {"vocab_size": vocab_size, "bos_token_id": eos_id, "eos_token_id": eos_id, "pad_token_id": pad_id}
@@ -149,6 +161,14 @@ def save_model(model: Any, folder: Path) -> None:
         model.config.use_cache = True
     model.save_pretrained(folder)
     logging.enable_progress_bar()
+
+
+def n_parameters_without_embedding(model: Any) -> int:
+    """Numbers outside the input embedding; an output matrix that is tied to it counts once, as the output's."""
+    embedding = model.get_input_embeddings().weight
+    output = model.get_output_embeddings()
+    tied = output is not None and output.weight is embedding
+    return n_parameters(model) - (0 if tied else embedding.numel())
 
 
 def n_parameters(model: Any) -> int:

@@ -58,7 +58,7 @@ class Engine:
     Args:
         model: Of transformers, with the head that the objective needs.
         params: Of pretraining.
-        mask_id: Token that stands for a hidden one; for the masked objective.
+        mask_id: Token that stands for a hidden one, for the masked objective; None takes the padding token, which is never attended to.
 
     Raises:
         ParamsError: These params cannot run on so many ranks.
@@ -68,7 +68,8 @@ class Engine:
         import torch
 
         self.params, self.layout = params, Layout.of(params)
-        self.objective = Objective(params.objective, params.mask_share, params.seed, mask_id, model.config.vocab_size)
+        hidden = model.config.pad_token_id if mask_id is None else mask_id
+        self.objective = Objective(params.objective, params.mask_share, params.seed, hidden, model.config.vocab_size)
         _keep_memory()
         start_processes()
         import deepspeed

@@ -16,6 +16,7 @@ from dataplane.lineage.record import StageRun, stage_main
 from trainplane.data.packed import Packed
 from trainplane.model.build import build, n_parameters, save_model, weights_digest
 from trainplane.params import ModelParams, PretrainParams
+from trainplane.pretrain.defaults import read
 from trainplane.pretrain.engine import Engine
 from trainplane.pretrain.loop import HeldOut, Trainer
 from trainplane.pretrain.metrics import write_curve
@@ -69,12 +70,12 @@ def main() -> None:
     """Runs the stage in the current project."""
     with StageRun("pretrain", inputs=("packed", "held_out", "tokens"), params=("model", "pretrain")) as run:
         model_params = ModelParams.parse(run.params["model"], where="model")
-        params = PretrainParams.parse(run.params["pretrain"], where="pretrain")
         packed = Packed(run.inputs["packed"])
         tokenizer = load_tokenizer(TOKENIZER)
+        params = read(run.params["pretrain"], model_params, len(tokenizer), packed.sequence_length)
         model = build(
             model_params, vocab_size=len(tokenizer), sequence_length=packed.sequence_length, eos_id=tokenizer.eos_token_id,
-            pad_id=tokenizer.pad_token_id, seed=params.seed,
+            pad_id=tokenizer.pad_token_id, seed=params.seed, objective=params.objective,
         )  # fmt: skip
         engine = Engine(model, params)
         held_out = _held_out(run, params, packed.sequence_length, tokenizer)
