@@ -30,9 +30,9 @@ GPT = {
 
 def recipe(steps: int) -> dict[str, object]:
     return {
-        "steps": steps, "global_batch": BATCH, "micro_batch": BATCH, "learning_rate": 1e-3, "min_lr_ratio": 0.1, "warmup_steps": steps // 20,
-        "beta2": 0.99, "weight_decay": 0.1, "clip": 1.0, "seed": 1337, "checkpoint_every": 1000, "held_out_every": 500,
-        "held_out_documents": 64, "threads": int(os.environ.get("OMP_NUM_THREADS", "2")),
+        "steps": steps, "global_batch": BATCH, "micro_batch": BATCH, "learning_rate": 1e-3, "min_lr_ratio": 0.1,
+        "warmup_steps": steps // 20, "beta2": 0.99, "weight_decay": 0.1, "clip": 1.0, "seed": 1337, "checkpoint_every": 1000,
+        "held_out_every": 500, "held_out_documents": 64, "threads": int(os.environ.get("OMP_NUM_THREADS", "2")),
     }  # fmt: skip
 
 

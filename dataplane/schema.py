@@ -188,10 +188,13 @@ CONSUMED = pa.schema(
         pa.field("stage", pa.string()),  # pretrain | sft | dpo
         pa.field("step", pa.int64()),  # optimizer step, from 1
         pa.field("epoch", pa.int32()),
+        pa.field("skipped", pa.int64()),  # sequences of the order that were passed over just before this step, after a rollback
         pa.field("seq_ids", pa.list_(pa.int64())),
         pa.field("token_hash", pa.string()),  # of the step's input_ids in order
-        pa.field("chain_hash", pa.string()),  # of (previous chain hash, step, seq_ids, token_hash)
+        pa.field("rng", pa.string()),  # what the step's random numbers follow from
+        pa.field("chain_hash", pa.string()),  # of (previous chain hash, step, skipped, seq_ids, token_hash, rng)
         pa.field("losses", pa.list_(pa.float64())),  # mean loss per sequence, nats a token
+        pa.field("document_losses", pa.list_(pa.list_(pa.float32()))),  # mean loss per span of each sequence, nats a token
         pa.field("loss", pa.float64()),  # token-weighted mean of the step, nats a token
         pa.field("learning_rate", pa.float64()),
         pa.field("grad_norm", pa.float64()),

@@ -74,6 +74,18 @@ class LineageSettings(Params):
         return self
 
 
+class TrainingSettings(Params):
+    """How training runs on this machine, and what it keeps. Weights and ledger are the same, up to rounding where the ranks differ."""
+
+    processes: int = Field(1, ge=1, description="Ranks that a stage starts by itself; torchrun or DeepSpeed's launcher overrule it.")
+    keep_checkpoints: int = Field(2, ge=1, description="How many of the newest checkpoints stay.")
+    keep_every: int = Field(0, ge=0, description="Checkpoints of every so many steps stay for good; 0 for none.")
+    checkpoint_in_background: bool = Field(True, description="Whether training goes on while a checkpoint is written; it costs memory.")
+    smoke_test_from: int = Field(1000, ge=0, description="Runs of so many steps begin with a test of save and restore; 0 for never.")
+    alarm_factor: float = Field(10.0, gt=1, description="A step that takes so many times the usual is a stall; a rank so is a straggler.")
+    stall_seconds: float = Field(120.0, gt=0, description="No stall is told of before so many seconds.")
+
+
 class Settings(Params):
     """Settings of one project."""
 
@@ -82,6 +94,9 @@ class Settings(Params):
     lake: LakeSettings = Field(default_factory=lambda: LakeSettings.parse(None, where="lake"), description="Where the tables lie.")
     lineage: LineageSettings = Field(
         default_factory=lambda: LineageSettings.parse(None, where="lineage"), description="Where the events of runs go."
+    )
+    training: TrainingSettings = Field(
+        default_factory=lambda: TrainingSettings.parse(None, where="training"), description="How training runs on this machine."
     )
 
     def n_workers(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -31,37 +32,33 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--run", default="latest", show_default=True, help="Run, by the start of its id.")
+@click.option("--run", default="latest", show_default=True, help="Run, by the start of its id; for --step.")
 @click.option("--step", type=click.IntRange(min=1), help="Optimizer step to explain.")
+@click.option("--losses", is_flag=True, help="Show the loss of each document too.")
 @click.option("--doc", "doc_id", help="Document whose steps are wanted.")
+@click.option("--before", type=click.IntRange(min=1), help="With --doc: only steps up to this one, such as a checkpoint's.")
 @JSON_OPTION
-def trace(run: str, step: int | None, doc_id: str | None, as_json: bool) -> None:
-    """From a step to raw records (--step), or from a document to steps (--doc)."""
+def trace(run: str, step: int | None, losses: bool, doc_id: str | None, before: int | None, as_json: bool) -> None:
+    """From a step to raw records (--step), or from a document to steps, or to the certificate that none saw it (--doc)."""
     from trainplane.lineage.trace import trace_document, trace_step
 
     if (step is None) == (doc_id is None):
         raise click.UsageError("give --step N or --doc DOC_ID")
     if step is not None:
-        found = trace_step(step, run)
-        _show(found, as_json, _print_step)
+        _show(trace_step(step, run), as_json, lambda found: _print_step(found, losses))
     else:
-        found = trace_document(str(doc_id), run)
-        _show(found, as_json, _print_document)
+        _show(trace_document(str(doc_id), before=before), as_json, _print_document)
 
 
 @main.command()
+@click.argument("run", default="models/pretrain", type=click.Path(path_type=Path))
 @JSON_OPTION
-def verify(as_json: bool) -> None:
-    """Proves the ledger of pretraining against the packed snapshot: chain, order and tokens."""
-    from pathlib import Path
-
-    from dataplane.params import load_params
+def verify(run: Path, as_json: bool) -> None:
+    """Proves the ledger of the model in folder RUN against the packed snapshot: chain, order, skips, tokens, random keys."""
     from trainplane.lineage.verify import verify_run
-    from trainplane.params import PretrainParams
 
-    params = PretrainParams.parse(load_params(Path("params.yaml")).get("pretrain"), where="pretrain")
-    proof = verify_run(params.seed, params.global_batch)
-    _show(proof, as_json, lambda p: click.echo(f"{p['steps']} steps hold; chain ends in {p['chain_hash']}, data is packed {p['packed']}"))
+    told = "{steps} steps hold, {skipped} sequences were skipped; chain ends in {chain_hash}, data is packed {packed}"
+    _show(verify_run(model=run), as_json, lambda proof: click.echo(told.format(**proof)))
 
 
 @main.command()
@@ -87,7 +84,7 @@ def _show(value: Any, as_json: bool, printer: Any) -> None:
         printer(value)
 
 
-def _print_step(found: dict[str, Any]) -> None:
+def _print_step(found: dict[str, Any], losses: bool) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -97,14 +94,21 @@ def _print_step(found: dict[str, Any]) -> None:
     console.print(Text(head, style="bold"))
     console.print(Text(f"chain {found['chain_hash']}  tokens {found['token_hash']}"))
     table = Table(show_edge=False, header_style="bold")
-    for name in ("sequence", "loss", "document", "tokens", "source", "where"):
-        table.add_column(name, overflow="fold", justify="right" if name in ("sequence", "loss", "tokens") else "left")
+    for name in ("sequence", "loss", "document", "tokens", *(["its loss"] if losses else []), "source", "where"):
+        table.add_column(name, overflow="fold", justify="left" if name in ("document", "source", "where") else "right")
     for sequence in found["sequences"]:
         for i, span in enumerate(sequence["spans"]):
             first = (str(sequence["seq_id"]), f"{sequence['loss']:.3f}") if i == 0 else ("", "")
-            origin = span["origin"]
-            table.add_row(*first, span["doc_id"], str(span["length"]), origin["source"], Text(_where(origin)))
+            own = [f"{span['loss']:.3f}"] if losses else []
+            table.add_row(*first, span["doc_id"], str(span["length"]), *own, *_origin(span["origin"]))
     console.print(table)
+
+
+def _origin(origin: dict[str, Any] | None) -> tuple[str, Any]:
+    """Source and locator of a document; one that was forgotten since has none."""
+    from rich.text import Text
+
+    return ("", Text("(no longer in raw)")) if origin is None else (origin["source"], Text(_where(origin)))
 
 
 def _where(origin: dict[str, Any]) -> str:
@@ -115,5 +119,15 @@ def _where(origin: dict[str, Any]) -> str:
 
 
 def _print_document(found: dict[str, Any]) -> None:
-    steps = ", ".join(str(step["step"]) for step in found["steps"]) or "none"
-    click.echo(f"{found['doc_id']}: in sequences {', '.join(map(str, found['seq_ids'])) or 'none'}; consumed by steps {steps}")
+    certificate = found["certificate"]
+    click.echo(f"{found['doc_id']}: in sequences {', '.join(map(str, found['seq_ids'])) or 'none'}")
+    for seen in found["steps"]:
+        own = ", ".join(f"{loss:.3f}" for loss in seen["document_losses"])
+        click.echo(
+            f"  step {seen['step']}, epoch {seen['epoch']}, sequence {seen['seq_id']}: loss {seen['loss']:.3f}, of the document {own}"
+        )
+    if not found["steps"]:
+        click.echo(
+            f"  no step up to {certificate['up_to_step']} saw it: so say seed {certificate['seed']} and packed {certificate['packed']},"
+        )
+        click.echo(f"  and `trainplane verify` proves them for the chain that ends in {certificate['chain_hash']}")

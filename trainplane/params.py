@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from dataplane.params import Params
+from trainplane.pretrain.stability import StabilityParams
 
 
 class ModelParams(Params):
@@ -92,6 +93,9 @@ class PretrainParams(Params):
     checkpoint_every: int = Field(100, ge=1, description="Steps between checkpoints that a killed run resumes from.")
     held_out_every: int = Field(100, ge=1, description="Steps between measurements of the held-out loss.")
     held_out_documents: int = Field(64, ge=1, description="Held-out documents of those measurements.")
+    stability: StabilityParams = Field(
+        default_factory=lambda: StabilityParams.parse(None, where="stability"), description="What counts as a spike, and what is done then."
+    )
     threads: int = Field(2, ge=1, description="Torch threads on CPU; sums of floats depend on them, so this is a param.")
 
     @model_validator(mode="after")

@@ -53,6 +53,7 @@ COMPUTED: dict[str, dict[str, list[str]]] = {
         "seq_ids": ["packed.seq_id"],
         "token_hash": ["packed.input_ids"],
         "losses": ["packed.input_ids"],
+        "document_losses": ["packed.input_ids"],
         "loss": ["packed.input_ids"],
     },
     "checkpoints": {"digest": ["packed.input_ids"]},

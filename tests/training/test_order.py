@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainplane.data.order import epoch_of_step, permute, sequences_of_step
+from trainplane.data.order import epoch_of_step, permute, permute_back, places_of, sequences_at, sequences_of_step
 
 
 @settings(max_examples=40)
@@ -49,3 +49,25 @@ def test_the_permutation_is_well_mixed() -> None:
     n = 10_000
     order = permute(np.arange(n), n, 3, 0)
     assert np.abs(np.diff(order)).mean() == pytest.approx(n / 3, rel=0.03)
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 3000), st.integers(0, 2**40), st.integers(0, 50))
+def test_the_way_back_is_the_inverse(n: int, seed: int, epoch: int) -> None:
+    places = np.arange(n)
+    assert permute_back(permute(places, n, seed, epoch), n, seed, epoch).tolist() == places.tolist()
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 60), st.integers(0, 5), st.integers(0, 200), st.data())
+def test_the_places_of_sequences_are_those_that_a_search_of_the_whole_order_finds(n: int, seed: int, end: int, data: st.DataObject) -> None:
+    wanted = sorted(data.draw(st.sets(st.integers(0, n - 1), max_size=5)))
+    order = sequences_at(seed, 0, end, n).tolist()
+    found = places_of(np.array(wanted, np.int64), seed, n, end)
+    assert found.tolist() == [place for place, seq_id in enumerate(order) if seq_id in wanted]
+
+
+def test_places_among_a_billion_sequences_are_found_at_once() -> None:
+    wanted = np.array([0, 123_456_789, 10**9 - 1])
+    places = places_of(wanted, 3, 10**9, 3 * 10**9)
+    assert sorted(np.concatenate([sequences_at(3, int(place), 1, 10**9) for place in places]).tolist()) == sorted(wanted.tolist() * 3)

@@ -57,13 +57,14 @@ def make(root: Path) -> Path:
     return root
 
 
-def start(root: Path) -> subprocess.Popen:
-    environment = os.environ | {"TERRAPLANE_WORKERS": "1", "DS_ACCELERATOR": "cpu"}
+def start(root: Path, ranks: int = 1) -> subprocess.Popen:
+    settings = {"TERRAPLANE_WORKERS": "1", "TERRAPLANE_TRAINING_PROCESSES": str(ranks)}
+    environment = os.environ | settings | {"DS_ACCELERATOR": "cpu"}
     return subprocess.Popen([sys.executable, "-m", "trainplane.stages.pretrain"], cwd=root, env=environment, stderr=subprocess.PIPE)
 
 
-def finish(root: Path) -> None:
-    process = start(root)
+def finish(root: Path, ranks: int = 1) -> None:
+    process = start(root, ranks)
     _, errors = process.communicate()
     assert process.returncode == 0, errors.decode()[-3000:]
 
@@ -100,14 +101,23 @@ def test_kills_change_neither_weights_nor_ledger(done: Path, tmp_path: Path) -> 
         kill_at_step(root, step)
     finish(root)
     assert result(root) == result(done)
-    assert not list((root / "journal").glob("pretrain/*"))
+
+
+def test_two_ranks_see_the_same_order_and_come_to_the_same_losses_within_rounding(done: Path, tmp_path: Path) -> None:
+    root = make(tmp_path / "two_ranks")
+    finish(root, ranks=2)
+    assert result(root)[1] == result(done)[1]
+    (one, two) = (Snapshot.load("consumed", folder).to_table().to_pydict() for folder in (done, root))
+    assert {name for name in one if name != "run_id" and one[name] != two[name]} <= {"loss", "losses", "document_losses", "grad_norm"}
+    np.testing.assert_allclose(one["loss"], two["loss"], rtol=1e-5)
+    np.testing.assert_allclose(one["losses"], two["losses"], rtol=1e-4)
 
 
 def test_the_ledger_crosses_epochs_and_proves_itself(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from trainplane.lineage.verify import verify_run
 
     monkeypatch.chdir(done)
-    proof = verify_run(seed=0, global_batch=4)
+    proof = verify_run()
     assert (proof["steps"], proof["chain_hash"]) == (12, result(done)[1])
     consumed = Snapshot.load("consumed").to_table().to_pylist()
     assert [row["epoch"] for row in consumed] == [0] * 6 + [1] * 6
@@ -128,6 +138,20 @@ def test_a_step_is_traced_to_its_raw_records_and_a_document_to_its_steps(done: P
     steps = trace_document(doc_id)["steps"]
     assert 7 in [step["step"] for step in steps]
     assert len(steps) == 2  # two epochs
+    (span,) = (span for span in spans if span["doc_id"] == doc_id)
+    (own,) = (step["document_losses"] for step in steps if step["step"] == 7)
+    assert own == [span["loss"]]
+    one_epoch = trace_document(doc_id, before=6)
+    assert ([step["step"] for step in one_epoch["steps"]], one_epoch["certificate"]["up_to_step"]) == ([steps[0]["step"]], 6)
+
+
+def test_a_document_that_no_step_saw_has_a_certificate(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trainplane.lineage.trace import trace_document
+
+    monkeypatch.chdir(done)
+    found = trace_document(f"{1000:032x}")
+    assert (found["seq_ids"], found["steps"], found["certificate"]["seen"]) == ([], [], False)
+    assert found["certificate"]["chain_hash"] == result(done)[1]
 
 
 def test_the_loss_starts_at_guessing_and_falls(done: Path) -> None:

@@ -92,7 +92,7 @@ class Book:
 
     def __init__(self, ledger: Path, ids: Sequence[str], steps: list[list[int]], title: str, columns: dict[str, str]) -> None:
         ledger.unlink(missing_ok=True)
-        self.ledger, self.ids, self.steps, self.title, self.columns = Ledger(ledger, 0), ids, steps, title, columns
+        self.ledger, self.ids, self.steps, self.title, self.columns = Ledger(ledger), ids, steps, title, columns
         self.curve: list[dict[str, Any]] = []
         self._seen: list[str] = []
 

@@ -9,6 +9,8 @@ doi:10.1007/3-540-45760-7_9; the round function is SplitMix64's finaliser.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,7 +21,7 @@ ROUNDS = 6
 
 
 def sequences_of_step(seed: int, step: int, global_batch: int, n_sequences: int) -> I64:
-    """The sequences of one step.
+    """The sequences of one step, where nothing was skipped before it.
 
     Args:
         seed: Of the run.
@@ -30,14 +32,36 @@ def sequences_of_step(seed: int, step: int, global_batch: int, n_sequences: int)
     Returns:
         int64 [global_batch], seq_ids in order; each epoch is a permutation of its own, and a step may reach over into the next.
     """
-    first = (step - 1) * global_batch
-    places = np.arange(first, first + global_batch, dtype=np.int64)
+    return sequences_at(seed, (step - 1) * global_batch, global_batch, n_sequences)
+
+
+def sequences_at(seed: int, first: int, count: int, n_sequences: int) -> I64:
+    """What stands at `count` places of the run's endless order, epoch after epoch, from place `first` (0 is the run's first sequence)."""
+    places = np.arange(first, first + count, dtype=np.int64)
     epochs, within = np.divmod(places, n_sequences)
-    out = np.empty(global_batch, np.int64)
+    out = np.empty(count, np.int64)
     for epoch in np.unique(epochs):
         here = epochs == epoch
         out[here] = permute(within[here], n_sequences, seed, int(epoch))
     return out
+
+
+def places_of(seq_ids: I64, seed: int, n_sequences: int, end: int) -> I64:
+    """Where sequences stand in the run's order: the way back from `sequences_at`, without looking at any step.
+
+    Args:
+        seq_ids: int64 [k]
+        seed: Of the run.
+        n_sequences: Sequences there are.
+        end: Places that the run has come to; those before it are told.
+
+    Returns:
+        int64 [m], sorted; one for each sequence and epoch.
+    """
+    epochs = range(-(-end // n_sequences))
+    found = [epoch * n_sequences + permute_back(seq_ids, n_sequences, seed, epoch) for epoch in epochs]
+    places = np.concatenate(found) if found else np.empty(0, np.int64)
+    return np.sort(places[places < end])
 
 
 def epoch_of_step(step: int, global_batch: int, n_sequences: int) -> int:
@@ -47,13 +71,20 @@ def epoch_of_step(step: int, global_batch: int, n_sequences: int) -> int:
 
 def permute(places: I64, n: int, seed: int, epoch: int) -> I64:
     """What stands at these places (int64 [k], 0 <= place < n) of the epoch's permutation of 0 .. n-1."""
+    return _walk(places, n, _feistel, _keys(seed, epoch))
+
+
+def permute_back(values: I64, n: int, seed: int, epoch: int) -> I64:
+    """Where these values (int64 [k], 0 <= value < n) stand: the inverse of `permute`."""
+    return _walk(values, n, _feistel_back, _keys(seed, epoch))
+
+
+def _walk(values: I64, n: int, network: Callable[[U64, np.uint64, U64], U64], keys: U64) -> I64:
+    """The network permutes a power of four; what falls outside n walks on until it is inside."""
     half_bits = np.uint64(max(1, ((n - 1).bit_length() + 1) // 2))
-    mask = (np.uint64(1) << half_bits) - np.uint64(1)
-    keys = _keys(seed, epoch)
-    out = _feistel(places.astype(np.uint64), half_bits, mask, keys)
-    # The network permutes a power of four; what falls outside walks on until it is inside.
+    out = network(values.astype(np.uint64), half_bits, keys)
     while (outside := out >= np.uint64(n)).any():
-        out[outside] = _feistel(out[outside], half_bits, mask, keys)
+        out[outside] = network(out[outside], half_bits, keys)
     return out.astype(np.int64)
 
 
@@ -63,10 +94,19 @@ def _keys(seed: int, epoch: int) -> U64:
         return _mix(start + np.arange(1, ROUNDS + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
 
 
-def _feistel(values: U64, half_bits: np.uint64, mask: np.uint64, keys: U64) -> U64:
+def _feistel(values: U64, half_bits: np.uint64, keys: U64) -> U64:
+    mask = (np.uint64(1) << half_bits) - np.uint64(1)
     left, right = values >> half_bits, values & mask
     for key in keys:
         left, right = right, left ^ (_mix(right ^ key) & mask)
+    return (left << half_bits) | right
+
+
+def _feistel_back(values: U64, half_bits: np.uint64, keys: U64) -> U64:
+    mask = (np.uint64(1) << half_bits) - np.uint64(1)
+    left, right = values >> half_bits, values & mask
+    for key in keys[::-1]:
+        left, right = right ^ (_mix(left ^ key) & mask), left
     return (left << half_bits) | right
 
 

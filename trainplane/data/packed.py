@@ -126,6 +126,10 @@ class Packed:
             raise ValueError("the rows of `packed` are not in the order of their seq_ids")
         return make_batch(seq_ids, ids.reshape(len(seq_ids), -1).astype(np.int64), table.column("spans"))
 
+    def spans(self, seq_ids: I64) -> list[list[dict[str, Any]]]:
+        """The spans of these sequences: doc_id, seq_start, doc_start, length."""
+        return list(self._data.take(seq_ids.tolist(), ["spans"]).column("spans").to_pylist())
+
 
 def make_batch(seq_ids: I64, input_ids: I64, spans: pa.ChunkedArray | Sequence[Sequence[dict[str, Any]]]) -> Batch:
     """Positions, documents and labels from the spans.

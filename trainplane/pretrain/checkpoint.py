@@ -1,7 +1,12 @@
-"""Checkpoints that a killed run resumes from: everything or nothing.
+"""Checkpoints that a killed run resumes from: everything or nothing, at any number of ranks.
 
-A checkpoint is written beside its place and renamed into it; the file `latest` is replaced last. A kill at any point leaves
-the previous one whole.
+    step_00000100/state.json      where the run stood (step, data position, spike window, ledger's head), and each file's hash
+    step_00000100/step_00000100/  DeepSpeed's files: weights, optimizer, loss scale, counters
+    latest.json, best.json        which folder to resume from; which had the lowest held-out loss
+
+A checkpoint is written as step_N.partial. It is renamed once every rank has written its files through to disk and has read them back,
+bit for bit; only then is an older one removed. A kill or a full disk leaves the ones before it whole. Random numbers need no place here:
+each step seeds every rank anew (pretrain/randomness.py).
 """
 
 from __future__ import annotations
@@ -10,66 +15,250 @@ import json
 import os
 import shutil
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LATEST = "latest.json"
+from dataplane.errors import EnvironmentFault, TerraplaneError, of_system
+from dataplane.settings import TrainingSettings
+from trainplane.errors import TrainingError
+from trainplane.pretrain.host_copy import HostCopy, file_hash
+from trainplane.pretrain.ranks import barrier, broadcast, gather, rank, world_size
+
+LATEST, BEST, STATE = "latest.json", "best.json", "state.json"
+PARTIAL = ".partial"
+IDLE, WRITING, WRITTEN = "idle", "writing", "written"
 
 
-def save(folder: Path, engine: Any, step: int, head: str, keep: int = 2) -> None:
-    """Writes a checkpoint: weights, optimizer, random state, step, and the ledger's head.
+@dataclass(frozen=True)
+class _Pending:
+    """A checkpoint that is being written."""
+
+    name: str
+    state: dict[str, Any]
+
+
+class Checkpoints:
+    """The checkpoints of one run. Every rank calls the same methods in the same order.
 
     Args:
-        folder: Of the run's checkpoints.
+        folder: Of the run; all ranks have to see it.
         engine: DeepSpeed's.
-        step: Finished steps.
-        head: Chain hash of the ledger at that step.
-        keep: How many stay, this one included.
+        settings: How many stay, and whether training waits for the disk.
     """
-    import torch
 
-    name = f"step_{step:08d}"
-    partial = folder / f"{name}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    state = {"step": step, "head": head, "torch_rng": torch.get_rng_state().tolist()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        engine.save_checkpoint(str(partial), tag=name, client_state={}, save_latest=False)
-    (partial / "state.json").write_text(json.dumps(state), encoding="utf-8")
-    _sync(partial)
-    final = folder / name
-    shutil.rmtree(final, ignore_errors=True)
-    partial.rename(final)
-    pointer = folder / f"{LATEST}.partial"
-    pointer.write_text(json.dumps({"name": name}), encoding="utf-8")
-    _sync(folder)
-    pointer.replace(folder / LATEST)
-    for old in sorted(folder.glob("step_*"))[:-keep]:
-        shutil.rmtree(old)
+    def __init__(self, folder: Path, engine: Any, settings: TrainingSettings) -> None:
+        self.folder, self.engine, self.settings = folder, engine, settings
+        self._copy = HostCopy()
+        self._pending: _Pending | None = None
+        engine.checkpoint_engine = self._copy
 
+    def save(self, state: dict[str, Any]) -> None:
+        """Takes a copy of everything, and writes it: in the background where the settings say so.
 
-def load(folder: Path, engine: Any) -> tuple[int, str] | None:
-    """Puts the last checkpoint into the engine; returns its step and ledger head, None where there is none."""
-    import torch
+        Args:
+            state: JSON of where the run stands, with `step`; and `held_out_loss` where it was measured at that step.
+        """
+        self.wait()
+        name = step_name(state["step"])
+        partial = self.folder / f"{name}{PARTIAL}"
+        if rank() == 0:
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir(parents=True)
+        barrier()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.engine.save_checkpoint(str(partial), tag=name, client_state={}, save_latest=False)
+        self._pending = _Pending(name, state | {"world_size": world_size(), "zero_stage": self.engine.zero_optimization_stage()})
+        self._copy.start(partial)
+        if not self.settings.checkpoint_in_background:
+            self.wait()
 
-    pointer = folder / LATEST
-    if not pointer.exists():
+    def status(self) -> str:
+        """Where this rank's writing stands; the ranks tell each other at each step."""
+        if self._pending is None:
+            return IDLE
+        return WRITTEN if self._copy.done() else WRITING
+
+    def settle(self, statuses: list[str]) -> None:
+        """Makes a checkpoint count once every rank has written it.
+
+        Args:
+            statuses: Of all ranks.
+
+        Raises:
+            EnvironmentFault: A rank could not write, most often for want of room; on every rank.
+        """
+        if self._pending is None or any(status != WRITTEN for status in statuses):
+            return
+        pending, self._pending = self._pending, None
+        told = gather((self._copy.files, _told(self._copy.failure())))
+        failures = [failure for _, failure in told if failure is not None]
+        failure = broadcast(self._publish(pending, [files for files, _ in told]) if rank() == 0 and not failures else None)
+        for found in [*failures, *([failure] if failure is not None else [])]:
+            raise found
+
+    def wait(self) -> None:
+        """Waits until what is being written counts."""
+        self._copy.join()
+        self.settle(gather(self.status()))
+
+    def _publish(self, pending: _Pending, files: list[dict[str, Any]]) -> TerraplaneError | None:
+        """What rank 0 does once all files are there; returns what went wrong."""
+        partial, final = self.folder / f"{pending.name}{PARTIAL}", self.folder / pending.name
+        try:
+            merged = {name: about for of_rank in files for name, about in of_rank.items()}
+            _write_json(partial / STATE, pending.state | {"files": merged})
+            _sync_folders(partial)
+            if final.exists():
+                shutil.rmtree(final)
+            partial.rename(final)
+            _sync(self.folder)
+            self._point(LATEST, pending)
+            if "held_out_loss" in pending.state and pending.state["held_out_loss"] <= self._best_loss():
+                self._point(BEST, pending)
+            self._prune()
+        except OSError as error:
+            return _told(error)
         return None
-    name = json.loads(pointer.read_text(encoding="utf-8"))["name"]
-    state = json.loads((folder / name / "state.json").read_text(encoding="utf-8"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        engine.load_checkpoint(str(folder / name), tag=name)
-    torch.set_rng_state(torch.tensor(state["torch_rng"], dtype=torch.uint8))
-    return int(state["step"]), str(state["head"])
+
+    def _point(self, pointer: str, pending: _Pending) -> None:
+        _write_json(self.folder / pointer, {"name": pending.name, "held_out_loss": pending.state.get("held_out_loss")})
+
+    def _best_loss(self) -> float:
+        loss = _read_json(self.folder / BEST).get("held_out_loss")
+        return float("inf") if loss is None else float(loss)
+
+    def _prune(self) -> None:
+        """Removes the older ones: not the last few, nor the best, nor each `keep_every`-th step."""
+        names = [path.name for path in self.folder.glob("step_*") if not path.name.endswith(PARTIAL)]
+        kept = set(sorted(names)[-self.settings.keep_checkpoints :]) | {_read_json(self.folder / BEST).get("name", "")}
+        every = self.settings.keep_every
+        kept |= {name for name in names if every and int(name.removeprefix("step_")) % every == 0}
+        for name in names:
+            if name not in kept:
+                # Under a name that no reader takes for a checkpoint: a kill may leave half of it.
+                gone = self.folder / f"{name}{PARTIAL}"
+                shutil.rmtree(gone, ignore_errors=True)
+                (self.folder / name).rename(gone)
+                shutil.rmtree(gone)
+
+    def find(self) -> Path | None:
+        """The newest checkpoint that is whole; one that is damaged is passed over with a warning. None where there is none.
+
+        Raises:
+            TrainingError: There are checkpoints, and all are damaged.
+        """
+        names = [path.name for path in self.folder.glob("step_*") if not path.name.endswith(PARTIAL)]
+        candidates: list[str] = broadcast(sorted(names, reverse=True))
+        for name in candidates:
+            faults = [fault for found in gather(damaged_files(self.folder / name, rank(), world_size())) for fault in found]
+            if not faults:
+                return self.folder / name
+            if rank() == 0:
+                warnings.warn(f"checkpoint {name} is damaged ({', '.join(faults[:3])}): an older one is taken", stacklevel=2)
+        if candidates:
+            raise TrainingError("every checkpoint is damaged", where=str(self.folder), fix="delete the run's journal and train again")
+        return None
+
+    def load(self, found: Path) -> dict[str, Any]:
+        """Puts a checkpoint into the engine.
+
+        Returns:
+            Where the run stood, as given to `save`.
+        """
+        state = _read_json(found / STATE)
+        barrier()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.engine.load_checkpoint(str(found), tag=found.name)
+        return state
+
+    def restore(self) -> dict[str, Any] | None:
+        """Puts the newest whole checkpoint into the engine; None where there is none.
+
+        Raises:
+            TrainingError: It was made by another number of ranks or ZeRO stage, which DeepSpeed cannot load directly.
+        """
+        self.wait()
+        found = self.find()
+        if found is None:
+            return None
+        state = _read_json(found / STATE)
+        here = (world_size(), self.engine.zero_optimization_stage())
+        if here[1] and (state["world_size"], state["zero_stage"]) != here:
+            raise TrainingError(
+                f"the checkpoint is of {state['world_size']} ranks at ZeRO {state['zero_stage']}, this run of {here[0]} at ZeRO {here[1]}",
+                where=str(found),
+                fix="start as many ranks as before, or convert it: trainplane universal",
+            )
+        return self.load(found)
+
+
+def step_name(step: int) -> str:
+    """Name of a checkpoint's folder."""
+    return f"step_{step:08d}"
+
+
+def damaged_files(checkpoint: Path, part: int = 0, parts: int = 1) -> list[str]:
+    """Files of a checkpoint that are missing or not as they were written.
+
+    Args:
+        checkpoint: Its folder.
+        part: Which share of the files to look at, from 0.
+        parts: Of how many.
+    """
+    files = _read_json(checkpoint / STATE).get("files")
+    if not files:
+        return [STATE]
+    return [
+        name
+        for name, about in sorted(files.items())[part::parts]
+        if not (checkpoint / name).is_file() or file_hash(checkpoint / name) != about["sha256"]
+    ]
+
+
+def _told(error: BaseException | None) -> TerraplaneError | None:
+    """An error as every rank can raise it."""
+    if error is None or isinstance(error, TerraplaneError):
+        return error
+    if isinstance(error, OSError):
+        return of_system(error)
+    # torch's writer has no OSError of its own for a disk that is full.
+    return EnvironmentFault(
+        f"a checkpoint could not be written: {type(error).__name__}: {error}",
+        fix="make room, then run the same again: finished work is kept",
+    )
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    """Replaces a file, through to disk."""
+    partial = path.with_name(f"{path.name}{PARTIAL}")
+    with partial.open("w", encoding="utf-8") as stream:
+        json.dump(value, stream, indent=1, sort_keys=True)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(path)
+    _sync(path.parent)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """A file's content; nothing where it is missing or damaged."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+def _sync_folders(folder: Path) -> None:
+    """Brings the names of a tree to disk; its files are there already."""
+    for path in [*(path for path in folder.rglob("*") if path.is_dir()), folder]:
+        _sync(path)
 
 
 def _sync(folder: Path) -> None:
-    """Brings a folder's files to disk before a rename makes them count."""
-    for path in [*folder.rglob("*"), folder]:
-        if path.is_file() or path.is_dir():
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

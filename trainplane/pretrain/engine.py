@@ -235,7 +235,7 @@ def _keep_memory() -> None:
 
 
 def start_processes() -> None:
-    """A process group of one where no launcher made one; without a GPU DeepSpeed has to be told so."""
+    """Joins the process group: once. A process group of one where no launcher made one; without a GPU DeepSpeed has to be told so."""
     import torch
 
     if not torch.cuda.is_available():
@@ -253,4 +253,5 @@ def start_processes() -> None:
         if os.environ["WORLD_SIZE"] == "1" and not torch.distributed.is_initialized():
             # A store in this process: no port is opened.
             torch.distributed.init_process_group(backend, store=torch.distributed.HashStore(), rank=0, world_size=1)
-        deepspeed.init_distributed(dist_backend=backend, verbose=False)
+        if not deepspeed.comm.is_initialized():
+            deepspeed.init_distributed(dist_backend=backend, verbose=False)

@@ -1,8 +1,10 @@
-"""The training loop: from a packed snapshot to weights, with a ledger of every step, resumable after any kill."""
+"""The training loop: from a packed snapshot to weights, with a ledger of every step, resumable after any kill.
+
+Every rank runs the same loop and comes to the same decisions; rank 0 keeps the ledger.
+"""
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from trainplane.data.order import epoch_of_step, sequences_of_step
+from dataplane.settings import TrainingSettings
+from trainplane.data.order import sequences_at
 from trainplane.data.packed import Batch, Packed, make_batch
-from trainplane.errors import NotFinite
-from trainplane.lineage.ledger import GENESIS, Ledger
+from trainplane.errors import NotFinite, TrainingError
+from trainplane.lineage.ledger import Ledger, Position
 from trainplane.params import PretrainParams
-from trainplane.pretrain import checkpoint
-from trainplane.pretrain.engine import Engine
+from trainplane.pretrain.alarms import Alarms
+from trainplane.pretrain.checkpoint import Checkpoints
+from trainplane.pretrain.engine import Engine, StepResult
+from trainplane.pretrain.evidence import write_evidence
 from trainplane.pretrain.metrics import progress_bar
+from trainplane.pretrain.randomness import seed_step
+from trainplane.pretrain.ranks import gather, rank
 from trainplane.pretrain.schedule import learning_rate
+from trainplane.pretrain.stability import Interventions, SpikeDetector
+
+LEDGER = "ledger.jsonl"
 
 
 @dataclass(frozen=True)
@@ -49,54 +59,132 @@ class Trainer:
         engine: The model under DeepSpeed.
         packed: The sequences.
         params: Of pretraining.
-        folder: Of the run's checkpoints and ledger.
+        folder: Of the run's checkpoints and ledger; seen by every rank.
         held_out: What the held-out loss is measured on, None for nothing.
+        settings: What is kept, and how it is written.
+
+    Attributes:
+        step: Finished steps.
+        place: Sequences of the order that are behind the run, used or skipped.
+        interventions: The rollbacks so far.
+        seconds: Step -> how long it took, of the steps of this process.
     """
 
-    def __init__(self, engine: Engine, packed: Packed, params: PretrainParams, folder: Path, held_out: HeldOut | None) -> None:
+    def __init__(
+        self, engine: Engine, packed: Packed, params: PretrainParams, folder: Path, held_out: HeldOut | None, settings: TrainingSettings
+    ) -> None:
         self.engine, self.packed, self.params, self.folder, self.held_out = engine, packed, params, folder, held_out
         folder.mkdir(parents=True, exist_ok=True)
-        found = checkpoint.load(folder, engine.deepspeed)
-        self.step, head = found or (0, GENESIS)
-        self.ledger = Ledger(folder / "ledger.jsonl", self.step)
-        if self.ledger.head != head:
-            raise ValueError("the ledger does not end where the checkpoint says")
-        self.seconds: dict[int, float] = {}
+        self.checkpoints = Checkpoints(folder, engine.deepspeed, settings)
+        self.detector, self.interventions = SpikeDetector(params.stability), Interventions()
+        self.alarms = Alarms(folder, settings)
+        self.ledger: Ledger | None = None
+        self.step, self.place, self.seconds = 0, 0, dict[int, float]()
+        state = self.checkpoints.restore()
+        if state is None:
+            self.ledger = Ledger(folder / LEDGER) if rank() == 0 else None
+            self._save()
+        else:
+            self.interventions = Interventions.parse(state["interventions"])
+            self._continue(state)
 
-    def run(self) -> list[dict[str, Any]]:
-        """Trains to the last step; returns the ledger's entries."""
-        with progress_bar() as progress:
+    def _continue(self, state: dict[str, Any]) -> None:
+        """Puts the loop where a checkpoint was made. Rollbacks made since are not forgotten."""
+        self.step, self.place = state["step"], state["place"]
+        self.detector.restore(state["window"])
+        if rank() == 0:
+            self.ledger = Ledger(self.folder / LEDGER, Position(**state["ledger"]))
+
+    def run(self) -> None:
+        """Trains to the last step."""
+        with progress_bar() as progress, self.alarms:
             bar = progress.add_task("pretrain", total=self.params.steps, completed=self.step, said="")
             while self.step < self.params.steps:
-                entry = self._advance()
-                progress.update(bar, advance=1, said=f"loss {entry['loss']:.3f}")
-        return self.ledger.entries()
+                loss = self._advance()
+                progress.update(bar, completed=self.step, said=f"loss {loss:.3f}")
+        self.checkpoints.wait()
 
-    def _advance(self) -> dict[str, Any]:
-        step, params = self.step + 1, self.params
-        started = time.monotonic()
-        seq_ids = sequences_of_step(params.seed, step, params.global_batch, self.packed.n_sequences)
-        batch = self.packed.batch(seq_ids)
-        rate = learning_rate(step, params)
+    def _advance(self) -> float:
+        """One step, or a rollback; the loss of the step."""
+        step, started = self.step + 1, time.monotonic()
+        skipped = self.interventions.skipped_before(step)
+        first = self.place + skipped
+        batch = self.packed.batch(sequences_at(self.params.seed, first, self.params.global_batch, self.packed.n_sequences))
+        rng = seed_step(self.params.seed, step, rank())
+        rate = learning_rate(step, self.params) * self.interventions.lr_scale(step)
         result = self.engine.step(batch, rate, step=step)
-        if not math.isfinite(result.loss):
-            raise NotFinite(
-                f"the loss of step {step} is {result.loss}", where="pretrain", fix="lower learning_rate, or look at the documents"
-            )
-        entry = {
-            "step": step, "epoch": epoch_of_step(step, params.global_batch, self.packed.n_sequences), "seq_ids": seq_ids.tolist(),
-            "token_hash": batch.token_hash(), "losses": result.losses, "loss": result.loss, "learning_rate": rate,
-            "grad_norm": result.grad_norm,
-        }  # fmt: skip
-        self.seconds[step] = time.monotonic() - started
-        if self.held_out is not None and (step % params.held_out_every == 0 or step == params.steps):
-            entry["held_out_loss"] = held_out_loss(self.engine, self.held_out)
-        self.ledger.append(entry)
-        self.step = step
-        if step % params.checkpoint_every == 0 and step < params.steps:
+        fault = None if self._overflowed(result) else self.detector.fault(result.loss, result.grad_norm)
+        if fault is not None and self._stops(step, fault, result):
+            self._roll_back(step, batch, result, fault)
+            return result.loss
+        self._close(step, first, time.monotonic() - started, {
+            "step": step, "epoch": first // self.packed.n_sequences, "skipped": skipped, "seq_ids": batch.seq_ids.tolist(),
+            "token_hash": batch.token_hash(), "rng": rng, "losses": result.losses, "document_losses": result.document_losses,
+            "loss": result.loss, "learning_rate": rate, "grad_norm": result.grad_norm,
+        })  # fmt: skip
+        return result.loss
+
+    def _overflowed(self, result: StepResult) -> bool:
+        """Whether DeepSpeed has skipped the update and lowers its loss scale: under fp16 that is nothing unusual."""
+        return str(self.params.precision) == "fp16" and not np.isfinite(result.grad_norm)
+
+    def _close(self, step: int, first: int, seconds: float, entry: dict[str, Any]) -> None:
+        """Writes a step down, and saves a checkpoint where one is due."""
+        told = gather((self.checkpoints.status(), seconds))
+        self.checkpoints.settle([status for status, _ in told])
+        self.alarms.beat(step, [taken for _, taken in told])
+        self.seconds[step] = seconds
+        measured = {}
+        if self.held_out is not None and (step % self.params.held_out_every == 0 or step == self.params.steps):
+            measured = {"held_out_loss": held_out_loss(self.engine, self.held_out)}
+        self.step, self.place = step, first + len(entry["seq_ids"])
+        if self.ledger is not None:
+            self.ledger.append(entry | measured)
+        if step % self.params.checkpoint_every == 0 or step == self.params.steps:
+            self._save(**measured)
+
+    def _save(self, **measured: float) -> None:
+        """Saves where the run stands."""
+        if self.ledger is not None:
             self.ledger.sync()
-            checkpoint.save(self.folder, self.engine.deepspeed, step, self.ledger.head)
-        return entry
+        self.checkpoints.save({
+            "step": self.step, "place": self.place, "window": self.detector.state(), "interventions": self.interventions.to_json(),
+            "ledger": self.ledger.position.to_json() if self.ledger is not None else None, **measured,
+        })  # fmt: skip
+
+    def _stops(self, step: int, fault: str, result: StepResult) -> bool:
+        """Whether the run cannot go on as if nothing was.
+
+        Raises:
+            NotFinite: Something is not finite, or a spike, and the params say to stop.
+        """
+        finite = bool(np.isfinite([result.loss, result.grad_norm]).all())
+        if self.params.stability.policy == "off" and finite:
+            return False
+        if self.params.stability.policy == "rollback":
+            return True
+        raise NotFinite(
+            f"step {step}: {fault}",
+            where="pretrain",
+            fix="lower learning_rate, set stability.policy: rollback, or look at the data",
+        )
+
+    def _roll_back(self, step: int, batch: Batch, result: StepResult, fault: str) -> None:
+        """Goes back to the last checkpoint, writes down what is known of the spike, and has its sequences skipped.
+
+        Raises:
+            TrainingError: There were too many rollbacks.
+        """
+        state = self.checkpoints.restore()
+        if state is None or len(self.interventions.made) >= self.params.stability.max_rollbacks:
+            raise TrainingError(
+                f"step {step}: {fault}; {len(self.interventions.made)} rollbacks were made already",
+                where="pretrain",
+                fix=f"look at the evidence in {self.folder}/evidence; lower learning_rate, or raise pretrain.stability.max_rollbacks",
+            )
+        self._continue(state)
+        one = self.interventions.add(self.params.stability, step, self.step, self.params.global_batch, fault)
+        write_evidence(self.folder, self.engine, self.packed, batch, result, one)
 
 
 def held_out_loss(engine: Engine, held_out: HeldOut) -> float:

@@ -1,0 +1,138 @@
+"""Kills a pretraining run with `kill -9`, again and again, and holds what it comes to against a run that nobody disturbed.
+
+    python -m tests.faults.resume --count 50 --json
+
+The run has two ranks (gloo), two micro-batches a step, shuffled epochs of 2.5 steps, dropout, and checkpoints that are written in the
+background. It is killed at a random moment, up to three times, and then left in peace. Weights (fp32) and ledger must be equal bit for
+bit. Half of the kills end all ranks at once; half end one, and the other must end by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.faults import small_training
+from tests.faults.small_training import RANKS, Run
+
+MAX_KILLS = 3  # of one run
+SHARE_AT_ANY_TIME = 0.2  # of the kills; the others fall behind the start
+END_SECONDS = 60.0  # in which a rank ends once it is alone
+
+
+@dataclass
+class Trial:
+    """One run that was killed.
+
+    Attributes:
+        kills: For each: the ranks that were killed, when, and after how many steps in the ledger.
+        faults: What was wrong.
+    """
+
+    kills: list[dict[str, Any]] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+
+def trials(folder: Path, count: int, seed: int) -> Iterator[Trial]:
+    """Kills that many times."""
+    rng = random.Random(seed)
+    began = time.time()
+    expected, seconds = small_training.timed(folder / "undisturbed")
+    starting = (folder / "undisturbed" / "started_0").stat().st_mtime - began
+    if small_training.finish(folder / "again") != expected:
+        raise RuntimeError("two undisturbed runs differ")
+    done = 0
+    while done < count:
+        trial = _trial(folder / "trial", rng, (starting, seconds), min(MAX_KILLS, count - done), expected)
+        done += len(trial.kills)
+        if trial.kills:
+            yield trial
+
+
+def _trial(folder: Path, rng: random.Random, span: tuple[float, float], most: int, expected: dict[str, Any]) -> Trial:
+    shutil.rmtree(folder, ignore_errors=True)
+    trial = Trial()
+    for _ in range(rng.randint(1, most)):
+        run = small_training.start(folder)
+        ranks = list(range(RANKS)) if rng.random() < 0.5 else [rng.randrange(RANKS)]
+        # Starting takes longest, and little can go wrong in it.
+        at = rng.uniform(0, span[1]) if rng.random() < SHARE_AT_ANY_TIME else rng.uniform(*span)
+        if not _killed(run, ranks, at, trial):
+            break
+        trial.kills.append({"ranks": ranks, "at_seconds": round(at, 3), "steps": _steps(folder), "checkpoints": _checkpoints(folder)})
+    try:
+        found = small_training.finish(folder)
+    except RuntimeError as error:
+        trial.faults.append(str(error))
+        return trial
+    trial.faults += [f"{name} differs" for name in expected if found[name] != expected[name]]
+    return trial
+
+
+def _killed(run: Run, ranks: list[int], at: float, trial: Trial) -> bool:
+    """Waits and kills; False where the run had ended before."""
+    end = time.monotonic() + at
+    while time.monotonic() < end and run.alive():
+        time.sleep(0.001)
+    if not run.alive():
+        run.wait()
+        return False
+    run.kill(ranks)
+    end = time.monotonic() + END_SECONDS
+    while run.alive():
+        if time.monotonic() > end:
+            trial.faults.append("a rank lives on without the others")
+            run.kill(list(range(RANKS)))
+        time.sleep(0.002)
+    run.wait()
+    return True
+
+
+def _steps(folder: Path) -> int:
+    ledger = folder / "ledger.jsonl"
+    return ledger.read_bytes().count(b"\n") if ledger.exists() else 0
+
+
+def _checkpoints(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("step_*"))
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=50, help="how many kills")
+    parser.add_argument("--seed", type=int, default=1, help="of the moments")
+    parser.add_argument("--json", action="store_true", help="one line of JSON for each run that was killed, and one for all")
+    options = parser.parse_args()
+    began, found = time.monotonic(), []
+    small_training.preload()
+    with tempfile.TemporaryDirectory() as folder:
+        for trial in trials(Path(folder), options.count, options.seed):
+            found.append(trial)
+            if options.json or trial.faults:
+                print(json.dumps(asdict(trial)), flush=True)
+    kills = [kill for trial in found for kill in trial.kills]
+    total = {
+        "kills": len(kills), "runs": len(found), "exact": sum(not trial.faults for trial in found),
+        "alone": sum(len(kill["ranks"]) < RANKS for kill in kills), "while_saving": sum(_saving(kill) for kill in kills),
+        "steps_hit": sorted({kill["steps"] for kill in kills}), "seconds": round(time.monotonic() - began, 1),
+    }  # fmt: skip
+    print(json.dumps(total) if options.json else "\n".join(f"{name}: {value}" for name, value in total.items()))
+    return 1 if any(trial.faults for trial in found) else 0
+
+
+def _saving(kill: dict[str, Any]) -> bool:
+    return any(name.endswith(".partial") for name in kill["checkpoints"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
