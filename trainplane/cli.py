@@ -61,6 +61,22 @@ def verify(run: Path, as_json: bool) -> None:
     _show(verify_run(model=run), as_json, lambda proof: click.echo(told.format(**proof)))
 
 
+@main.command()
+@click.option("--ranks", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that the run would have.")
+@JSON_OPTION
+def config(ranks: int, as_json: bool) -> None:
+    """What a run would be: the size of the model, the params with every `auto` as a number, and the DeepSpeed config."""
+    from trainplane.pretrain.plan import describe
+
+    _show(describe(ranks), as_json, _print_plan)
+
+
+def _print_plan(plan: dict[str, Any]) -> None:
+    import yaml
+
+    click.echo(yaml.safe_dump(plan, sort_keys=False, allow_unicode=True).rstrip())
+
+
 def _show(value: Any, as_json: bool, printer: Any) -> None:
     if as_json:
         click.echo(json.dumps(value, indent=1, ensure_ascii=False, default=str))

@@ -1,4 +1,4 @@
-"""Params of model and pretraining, and the one place that derives a DeepSpeed config from them."""
+"""Params of model and pretraining. `pretrain/layout.py` derives the DeepSpeed config from them, `pretrain/defaults.py` what is `auto`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ from trainplane.pretrain.stability import StabilityParams
 
 
 class ModelParams(Params):
-    """A Llama-style decoder. The defaults give about 3 million parameters with 8,192 tokens."""
+    """A Llama-style decoder, any architecture of transformers, or a model that is trained on.
 
+    The defaults give about 3 million parameters with 8,192 tokens.
+    """
+
+    config: str | dict[str, Any] | None = Field(
+        None, description="A model of transformers: path of its config.json, or its content. The sizes below then count for nothing."
+    )
+    checkpoint: str | None = Field(None, description="Folder of a model to train on, with its tokenizer; its sizes are kept.")
     hidden_size: int = Field(192, ge=8, description="Width of the residual stream.")
     n_layers: int = Field(4, ge=1, description="Decoder layers.")
     n_heads: int = Field(6, ge=1, description="Attention heads.")
@@ -27,25 +34,61 @@ class ModelParams(Params):
     def _heads_divide(self) -> ModelParams:
         if self.hidden_size % self.n_heads or self.n_heads % self.n_kv_heads:
             raise ValueError("hidden_size must be a multiple of n_heads, and n_heads of n_kv_heads")
+        if self.config is not None and self.checkpoint is not None:
+            raise ValueError("config makes a new model and checkpoint continues one: give one of them")
         return self
+
+
+class ParallelParams(Params):
+    """How one model lies over several ranks, beside ZeRO. What is left of the ranks is data-parallel."""
+
+    tensor: int = Field(1, ge=1, description="Ranks that share each layer's matrices (DeepSpeed AutoTP).")
+    pipeline: int = Field(1, ge=1, description="Ranks that hold the layers one after the other (DeepSpeed's pipeline).")
+    sequence: int = Field(1, ge=1, description="Ranks that share each sequence (Ulysses).")
+    offload_optimizer: bool = Field(False, description="Whether the optimizer's state lies in host memory; ZeRO 1 to 3.")
+    offload_params: bool = Field(False, description="Whether the weights lie in host memory; ZeRO 3.")
+
+
+class LengthFrom(Params):
+    """A step of the sequence-length schedule."""
+
+    from_step: int = Field(ge=1, description="First step it holds for.")
+    length: int = Field(ge=2, description="Tokens that attend to each other; divides the packed length.")
 
 
 class PretrainParams(Params):
     """How the model is pretrained. A step is an optimizer step."""
 
+    objective: Literal["causal", "masked"] = Field("causal", description="Predict the next token, or masked tokens as BERT does.")
+    mask_share: float = Field(0.15, gt=0, lt=1, description="Share of the tokens that a masked model predicts.")
     steps: int = Field(300, ge=1, description="Optimizer steps.")
     global_batch: int = Field(8, ge=1, description="Sequences in a step, over all ranks and accumulation.")
     micro_batch: int = Field(8, ge=1, description="Sequences that go through the model at once on a rank.")
+    length_schedule: tuple[LengthFrom, ...] = Field(
+        (), description="Shorter sequences at first: packed ones are cut into pieces of this length, in tokens; no token is lost."
+    )
     learning_rate: float = Field(3e-3, gt=0, description="Peak learning rate.")
-    min_lr_ratio: float = Field(0.1, ge=0, le=1, description="Learning rate at the end, as a share of the peak.")
+    schedule: Literal["cosine", "wsd", "restarts", "inverse_sqrt"] = Field("cosine", description="Learning rate after warm-up.")
+    min_lr_ratio: float = Field(0.1, ge=0, le=1, description="Lowest learning rate, as a share of the peak.")
     warmup_steps: int = Field(30, ge=0, description="Steps of linear warm-up.")
+    decay_share: float = Field(0.1, gt=0, le=1, description="Share of all steps in which wsd falls linearly, at the end.")
+    cycles: int = Field(4, ge=1, description="Cosines of `restarts`, of equal length.")
+    optimizer: Literal["adamw", "lamb", "muon"] = Field("adamw", description="Optimizer; lamb is for large batches, muon for matrices.")
     weight_decay: float = Field(0.1, ge=0, description="Decay of matrices; norms and embeddings have none.")
     beta1: float = Field(0.9, gt=0, lt=1, description="AdamW's first moment.")
     beta2: float = Field(0.95, gt=0, lt=1, description="AdamW's second moment.")
     epsilon: float = Field(1e-8, gt=0, description="AdamW's epsilon.")
     clip: float = Field(1.0, ge=0, description="Largest gradient norm; 0 does not clip.")
-    precision: Literal["fp32", "bf16"] = Field("fp32", description="Numbers of weights and activations.")
+    z_loss: float = Field(0.0, ge=0, description="Weight of the squared log of the softmax's sum, which keeps logits small; 1e-5 is usual.")
+    precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="Numbers of weights and activations.")
+    initial_scale_power: int = Field(16, ge=0, le=32, description="fp16 starts with a loss scale of 2 to this power.")
     zero_stage: Literal[0, 1, 2, 3] = Field(0, description="DeepSpeed ZeRO stage.")
+    parallel: ParallelParams = Field(
+        default_factory=lambda: ParallelParams.parse(None, where="pretrain.parallel"),
+        description="Tensor, pipeline and sequence parallelism, and offload.",
+    )
+    activation_checkpointing: bool = Field(False, description="Whether activations are computed again in the backward pass.")
+    compile: bool = Field(False, description="Whether torch.compile is used; it brings nothing on CPU.")
     seed: int = Field(0, ge=0, description="Initial weights and order of the sequences.")
     checkpoint_every: int = Field(100, ge=1, description="Steps between checkpoints that a killed run resumes from.")
     held_out_every: int = Field(100, ge=1, description="Steps between measurements of the held-out loss.")
@@ -61,40 +104,18 @@ class PretrainParams(Params):
             raise ValueError("global_batch must be a multiple of micro_batch")
         return self
 
-    def accumulation(self, world_size: int) -> int:
-        """Micro-batches of one rank in a step.
+    def accumulation(self, data_ranks: int) -> int:
+        """Micro-batches of one data-parallel rank in a step.
 
         Raises:
             ValueError: The ranks do not divide the global batch.
         """
-        per_round = self.micro_batch * world_size
+        per_round = self.micro_batch * data_ranks
         if self.global_batch % per_round:
-            raise ValueError(f"global_batch {self.global_batch} is no multiple of micro_batch {self.micro_batch} x {world_size} ranks")
+            raise ValueError(f"global_batch {self.global_batch} is no multiple of micro_batch {self.micro_batch} x {data_ranks} ranks")
         return self.global_batch // per_round
 
-
-def deepspeed_config(params: PretrainParams, world_size: int) -> dict[str, Any]:
-    """DeepSpeed's config for a run.
-
-    The learning rate is set by the loop at each step, so that it is a pure function of the step and needs no state. torch_adam:
-    DeepSpeed's own CPU Adam is compiled at first use, which takes minutes, with equal losses.
-    """
-    return {
-        "train_micro_batch_size_per_gpu": params.micro_batch,
-        "gradient_accumulation_steps": params.accumulation(world_size),
-        "gradient_clipping": params.clip,
-        "bf16": {"enabled": params.precision == "bf16"},
-        "zero_optimization": {"stage": params.zero_stage},
-        "optimizer": {
-            "type": "AdamW",
-            "params": {
-                "lr": params.learning_rate,
-                "betas": [params.beta1, params.beta2],
-                "eps": params.epsilon,
-                "weight_decay": params.weight_decay,
-                "torch_adam": True,
-            },
-        },
-        "wall_clock_breakdown": False,
-        "steps_per_print": 1 << 30,
-    }
+    def length_of_step(self, step: int, longest: int) -> int:
+        """Tokens of a sequence at this step (from 1), `longest` where the schedule says nothing."""
+        started = [stage for stage in self.length_schedule if stage.from_step <= step]
+        return max(started, key=lambda stage: stage.from_step).length if started else longest

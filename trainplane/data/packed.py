@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ class Batch:
         documents: int64 [b, t], number of the span a token belongs to, PADDING behind the last
         position_ids: int64 [b, t], from 0 in each span
         labels: int64 [b, t], the token to predict at each place; IGNORED at a span's last token and in padding
+        n_pieces: Rows that make up one sequence; 1 unless `pieces` cut them.
     """
 
     seq_ids: I64
@@ -37,14 +38,52 @@ class Batch:
     documents: I64
     position_ids: I64
     labels: I64
+    n_pieces: int = 1
 
     def part(self, rows: slice) -> Batch:
-        """Some of the sequences."""
-        return Batch(self.seq_ids[rows], self.input_ids[rows], self.documents[rows], self.position_ids[rows], self.labels[rows])
+        """Some of the rows."""
+        return self._map(lambda array: array[rows])
+
+    def pieces(self, length: int) -> Batch:
+        """The same tokens and labels in shorter rows, which do not attend to each other; positions begin again in each.
+
+        Raises:
+            ValueError: `length` does not divide the length of the rows.
+        """
+        longest = self.input_ids.shape[1]
+        if length == longest:
+            return self
+        if longest % length:
+            raise ValueError(f"sequences of {longest} tokens do not divide into pieces of {length}")
+        n = longest // length
+        documents, places = self.documents.reshape(-1, length), self.position_ids.reshape(-1, length)
+        # A document that reaches over from the piece before begins at 0 here.
+        shift = np.where((documents == documents[:, :1]) & (documents != PADDING), places[:, :1], 0)
+        return Batch(
+            np.repeat(self.seq_ids, n), self.input_ids.reshape(-1, length), documents, places - shift, self.labels.reshape(-1, length), n
+        )
+
+    def whole(self) -> Batch:
+        """Pieces put together again to sequences; their positions stay those of the pieces."""
+        if self.n_pieces == 1:
+            return self
+        wide = self.input_ids.shape[1] * self.n_pieces
+        merged = self._map(lambda array: array.reshape(-1, wide) if array.ndim == 2 else array[:: self.n_pieces])
+        return replace(merged, n_pieces=1)
+
+    def _map(self, change: Callable[[I64], I64]) -> Batch:
+        """The batch with each of its arrays changed."""
+        arrays = (self.seq_ids, self.input_ids, self.documents, self.position_ids, self.labels)
+        seq_ids, input_ids, documents, position_ids, labels = map(change, arrays)
+        return Batch(seq_ids, input_ids, documents, position_ids, labels, self.n_pieces)
 
     def n_labels(self) -> int:
         """Tokens that are predicted."""
-        return int((self.labels != IGNORED).sum())
+        return int(self.label_counts().sum())
+
+    def label_counts(self) -> I64:
+        """Tokens that are predicted in each row, int64 [b]."""
+        return np.asarray((self.labels != IGNORED).sum(axis=1), np.int64)
 
     def document_means(self, losses: npt.NDArray[np.float32]) -> list[list[float]]:
         """Mean loss of each document of each sequence, in the order of the spans.

@@ -1,36 +1,155 @@
-"""Builds models: Llama-style from params, or from a folder that was saved."""
+"""Builds models: Llama-style from params, any architecture of transformers from its config, or from a folder that was saved."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
+from dataplane.errors import ParamsError, did_you_mean
 from trainplane.params import ModelParams
 
+MAX_PACKING_DELTA = 1e-4  # of a logit, fp32
 
-def build(params: ModelParams, *, vocab_size: int, sequence_length: int, eos_id: int, pad_id: int, seed: int) -> Any:
-    """A model with fresh weights (fp32)."""
+
+def build(
+    params: ModelParams, *, vocab_size: int, sequence_length: int, eos_id: int, pad_id: int, seed: int, objective: str = "causal"
+) -> Any:
+    """A model with fresh weights, or the checkpoint that is to be trained on, with rows for every token (fp32).
+
+    Raises:
+        ParamsError: The config names no model of transformers, one without the head that the objective needs, or one in which the
+            documents of a sequence feel each other.
+    """
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=vocab_size, hidden_size=params.hidden_size, num_hidden_layers=params.n_layers, num_attention_heads=params.n_heads,
-        num_key_value_heads=params.n_kv_heads, intermediate_size=params.intermediate_size, rms_norm_eps=params.rms_norm_eps,
-        rope_parameters={"rope_type": "default", "rope_theta": params.rope_theta}, tie_word_embeddings=params.tie_embeddings,
-        initializer_range=params.initializer_range, max_position_embeddings=sequence_length, bos_token_id=eos_id, eos_token_id=eos_id,
-        pad_token_id=pad_id, use_cache=False, attn_implementation="sdpa",
-    )  # fmt: skip
-    return LlamaForCausalLM(config)
+    model = outline(params, vocab_size=vocab_size, sequence_length=sequence_length, eos_id=eos_id, pad_id=pad_id, objective=objective)
+    check_packing(model, objective)
+    return model
 
 
-def load(folder: Path) -> Any:
+def outline(params: ModelParams, *, vocab_size: int, sequence_length: int, eos_id: int, pad_id: int, objective: str = "causal") -> Any:
+    """The model, unchecked: under `torch.device("meta")` it has sizes and no weights.
+
+    Raises:
+        ParamsError: As `build`.
+    """
+    if params.checkpoint is not None:
+        return with_vocabulary(load(Path(params.checkpoint), objective), vocab_size)
+    more = {"vocab_size": vocab_size, "bos_token_id": eos_id, "eos_token_id": eos_id, "pad_token_id": pad_id}
+    if objective == "causal":
+        more["use_cache"] = False
+    values = _values(params.config) if params.config is not None else _llama(params, sequence_length)
+    return _from_values(values | more, objective)
+
+
+def _llama(params: ModelParams, sequence_length: int) -> dict[str, Any]:
+    return {
+        "model_type": "llama", "hidden_size": params.hidden_size, "num_hidden_layers": params.n_layers,
+        "num_attention_heads": params.n_heads, "num_key_value_heads": params.n_kv_heads, "intermediate_size": params.intermediate_size,
+        "rms_norm_eps": params.rms_norm_eps, "rope_parameters": {"rope_type": "default", "rope_theta": params.rope_theta},
+        "tie_word_embeddings": params.tie_embeddings, "initializer_range": params.initializer_range,
+        "max_position_embeddings": sequence_length,
+    }  # fmt: skip
+
+
+def _values(config: str | dict[str, Any]) -> dict[str, Any]:
+    """The content of a config, given or in a file."""
+    if isinstance(config, dict):
+        return dict(config)
+    path = Path(config)
+    try:
+        values = json.loads((path / "config.json" if path.is_dir() else path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ParamsError(f"{path} is no config of a model: {error}", where="model.config", fix="give the path of a config.json") from None
+    return dict(values)
+
+
+def _from_values(values: dict[str, Any], objective: str) -> Any:
+    """A model by the name of its architecture."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+    kind = str(values.pop("model_type", ""))
+    values.pop("transformers_version", None)
+    values.pop("architectures", None)
+    if kind not in CONFIG_MAPPING_NAMES:
+        hint = did_you_mean(kind, list(CONFIG_MAPPING_NAMES))
+        raise ParamsError(f"unknown model_type {kind!r}, {hint}", where="model.config", fix="name an architecture of transformers")
+    family = AutoModelForCausalLM if objective == "causal" else AutoModelForMaskedLM
+    try:
+        return family.from_config(AutoConfig.for_model(kind, **values), attn_implementation="sdpa")
+    except ValueError as error:
+        first = str(error).splitlines()[0]
+        raise ParamsError(
+            f"{kind} cannot be built for the {objective} objective: {first}", where="model.config", fix="name another"
+        ) from None
+
+
+def load(folder: Path, objective: str = "causal") -> Any:
     """A saved model (fp32)."""
     import torch
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True)
+    family = AutoModelForCausalLM if objective == "causal" else AutoModelForMaskedLM
+    return family.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True)
+
+
+def with_vocabulary(model: Any, vocab_size: int) -> Any:
+    """The model with a row for each token: new rows begin at the mean of the old ones, so that no new token is likelier than they are.
+
+    Rows that a checkpoint has beyond the tokenizer's stay. Source: Hewitt 2021, https://nlp.stanford.edu/~johnhew/vocab-expansion.html.
+    """
+    import torch
+
+    old = model.get_input_embeddings().weight.shape[0]
+    if vocab_size <= old:
+        return model
+    model.resize_token_embeddings(vocab_size, mean_resizing=False)
+    with torch.no_grad():
+        for layer in (model.get_input_embeddings(), model.get_output_embeddings()):
+            layer.weight[old:] = layer.weight[:old].mean(dim=0)
+            if getattr(layer, "bias", None) is not None:
+                layer.bias[old:] = layer.bias[:old].mean()
+    return model
+
+
+def check_packing(model: Any, objective: str = "causal") -> float:
+    """Proves that documents in one sequence do not feel each other: two documents packed give the logits of each alone.
+
+    Returns:
+        The largest difference of a logit.
+
+    Raises:
+        ParamsError: They do, so that this architecture cannot be trained on packed sequences.
+    """
+    import torch
+
+    from trainplane.model.masking import block_causal_mask, block_mask
+
+    first, second = 5, 7
+    draw = torch.Generator().manual_seed(0)
+    ids_1T = torch.randint(0, model.config.vocab_size, (1, first + second), generator=draw)
+    positions_1T = torch.cat([torch.arange(first), torch.arange(second)])[None]
+    documents_1T = torch.tensor([[0] * first + [1] * second])
+    mask = (block_causal_mask if objective == "causal" else block_mask)(documents_1T)
+    more = {"use_cache": False} if objective == "causal" else {}
+    was_training = model.training
+    model.eval()
+    with torch.no_grad():
+        packed = model(input_ids=ids_1T, attention_mask=mask, position_ids=positions_1T, **more).logits[0]
+        alone = torch.cat([model(input_ids=ids_1T[:, part], **more).logits[0] for part in (slice(0, first), slice(first, None))])
+    model.train(was_training)
+    delta = float((packed - alone).abs().max())
+    if not delta <= MAX_PACKING_DELTA * max(1.0, float(alone.abs().max())):
+        raise ParamsError(
+            f"documents in one sequence change each other's logits by up to {delta:.3g} in {type(model).__name__}",
+            where="model",
+            fix="take an architecture with attention alone (Llama, Qwen3, ...), which heeds the mask and position_ids",
+        )
+    return delta
 
 
 def save_model(model: Any, folder: Path) -> None:
@@ -38,9 +157,18 @@ def save_model(model: Any, folder: Path) -> None:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    model.config.use_cache = True
+    if hasattr(model.config, "use_cache"):
+        model.config.use_cache = True
     model.save_pretrained(folder)
     logging.enable_progress_bar()
+
+
+def n_parameters_without_embedding(model: Any) -> int:
+    """Numbers outside the input embedding; an output matrix that is tied to it counts once, as the output's."""
+    embedding = model.get_input_embeddings().weight
+    output = model.get_output_embeddings()
+    tied = output is not None and output.weight is embedding
+    return n_parameters(model) - (0 if tied else embedding.numel())
 
 
 def n_parameters(model: Any) -> int:

@@ -1,4 +1,4 @@
-"""DeepSpeed around a model: the process group, the optimizer's groups, and one step with a loss that is right.
+"""DeepSpeed around a model: the process group, and one step with a loss that is right.
 
 The loss of a step is the sum over its tokens divided by the number of its tokens, over all micro-batches and ranks. DeepSpeed
 divides by accumulation steps and averages over ranks by itself, so backward is told not to do the first, and the loss is
@@ -12,15 +12,18 @@ import math
 import os
 import warnings
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from trainplane.data.packed import IGNORED, Batch
-from trainplane.model.masking import block_causal_mask
-from trainplane.params import PretrainParams, deepspeed_config
-from trainplane.pretrain.ranks import gather, rank, world_size
+from trainplane.data.packed import Batch
+from trainplane.model.objective import Objective
+from trainplane.params import PretrainParams
+from trainplane.pretrain.layout import Layout, clips_itself, deepspeed_config
+from trainplane.pretrain.optimizer import groups, own_optimizer
+
+F64 = npt.NDArray[np.float64]
 
 # Numbers of glibc's malloc.h.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -29,92 +32,194 @@ KEPT_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step gave.
+    """What a step gave; equal on every rank.
 
     Attributes:
         loss: Mean over the tokens of the global batch, nats.
         losses: Mean of each sequence, nats, in the order of the batch.
         document_losses: Mean of each document of each sequence, nats.
-        grad_norm: Of all gradients, before clipping.
+        grad_norm: Of all gradients, before clipping; not finite where the loss is not, or fp16 overflowed.
+        applied: Whether the weights changed. They do not where the loss is not finite; and fp16 leaves a step out whose gradients
+            overflow, and lowers the loss scale.
+        update_ratios: Group of parameters -> size of its update over its size; None where it was not asked for.
     """
 
     loss: float
     losses: list[float]
     document_losses: list[list[float]]
     grad_norm: float
+    applied: bool = True
+    update_ratios: dict[str, float] | None = None
 
 
 class Engine:
     """A model under DeepSpeed.
 
     Args:
-        model: A causal LM of transformers.
+        model: Of transformers, with the head that the objective needs.
         params: Of pretraining.
+        mask_id: Token that stands for a hidden one, for the masked objective; None takes the padding token, which is never attended to.
+
+    Raises:
+        ParamsError: These params cannot run on so many ranks.
     """
 
-    def __init__(self, model: Any, params: PretrainParams) -> None:
+    def __init__(self, model: Any, params: PretrainParams, mask_id: int | None = None) -> None:
         import torch
 
+        self.params, self.layout = params, Layout.of(params)
+        hidden = model.config.pad_token_id if mask_id is None else mask_id
+        self.objective = Objective(params.objective, params.mask_share, params.seed, hidden, model.config.vocab_size)
         _keep_memory()
         start_processes()
         import deepspeed
 
-        self.params = params
         torch.set_num_threads(params.threads)
         torch.use_deterministic_algorithms(not torch.cuda.is_available())
+        if params.activation_checkpointing:
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.deepspeed, *_ = deepspeed.initialize(
-                model=model, model_parameters=_groups(model, params), config=deepspeed_config(params, world_size())
+                model=model,
+                model_parameters=groups(model, params),
+                optimizer=own_optimizer(params),
+                config=deepspeed_config(params, self.layout.world),
             )
+        if params.compile:
+            self.deepspeed.compile()
         self.device = self.deepspeed.device
 
-    def step(self, batch: Batch, learning_rate: float) -> StepResult:
-        """One optimizer step over a global batch, of which this rank takes its run of neighbours.
+    def step(self, batch: Batch, learning_rate: float, *, step: int = 0, ratios: bool = False) -> StepResult:
+        """One optimizer step over a global batch, of which this rank takes its part.
 
-        What is not finite is not held back: the loop goes back to a checkpoint, on all ranks alike.
+        Args:
+            batch: The whole global batch, equal on every rank.
+            learning_rate: Of this step.
+            step: Its number, from 1: what a masked model hides, and the length of sequences, depend on it.
+            ratios: Whether to measure the update ratios, which costs a copy of the weights.
+
+        Returns:
+            What happened. A loss that is not finite updates nothing, on any rank; what then is for the loop to say.
         """
         for group in self.deepspeed.optimizer.param_groups:
             group["lr"] = learning_rate
         self.deepspeed.train()
-        n_labels, each = batch.n_labels(), len(batch.seq_ids) // world_size()
-        total, norm, losses, by_document = 0.0, math.nan, [], []
-        for start in range(rank() * each, (rank() + 1) * each, self.params.micro_batch):
-            part = batch.part(slice(start, start + self.params.micro_batch))
-            token_losses_BT = self.token_losses(part)
-            scaled = token_losses_BT.sum() * world_size() / max(1, n_labels)
-            self.deepspeed.backward(scaled, scale_wrt_gas=False)
-            norm = self._plain_grad_norm()
-            self.deepspeed.step()
-            total += float(token_losses_BT.detach().sum())
-            losses += _means(token_losses_BT.detach(), part)
-            by_document += part.document_means(token_losses_BT.detach().cpu().numpy())
-        if self.params.zero_stage:
-            norm = float(self.deepspeed.get_global_grad_norm())
-        totals, losses_of, documents_of = zip(*gather((total, losses, by_document)), strict=True)
-        return StepResult(sum(totals) / max(1, n_labels), list(chain(*losses_of)), list(chain(*documents_of)), norm)
+        shown = self.objective.shown(batch.pieces(self.params.length_of_step(step, batch.input_ids.shape[1])), step)
+        counts = shown.whole().label_counts()
+        n_labels = max(1, int(counts.sum()))
+        sums, by_document = self._backward(shown, n_labels)
+        finite = bool(np.isfinite(sums).all())
+        before = self._copy_of_weights() if ratios and finite else None
+        norm = self._update() if finite else self._leave()
+        return StepResult(
+            float(sums.sum() / n_labels),
+            (sums / np.maximum(1, counts)).tolist(),
+            by_document,
+            norm,
+            finite and (self.params.precision != "fp16" or bool(self.deepspeed.was_step_applied())),
+            None if before is None else self._update_ratios(before),
+        )
 
-    def _plain_grad_norm(self) -> float:
-        """Norm of the gradients so far; under ZeRO they lie in pieces, and DeepSpeed tells their norm after the step."""
+    def _backward(self, batch: Batch, n_labels: int) -> tuple[F64, list[list[float]]]:
+        """Gradients of the global batch's mean loss; returns the sum of each sequence's losses, and the means of its documents."""
+        rows = self.layout.rows(len(batch.seq_ids))
+        starts = range(rows.start, rows.stop, self.params.micro_batch * batch.n_pieces)
+        sums: list[float] = []
+        by_document: list[list[float]] = []
+        for start in starts:
+            part = batch.part(slice(start, start + starts.step))
+            losses_BT, penalty = self._forward(part)
+            self.deepspeed.set_gradient_accumulation_boundary(start == starts[-1])
+            scaled = (losses_BT.sum() + penalty) * (self.layout.data_ranks / n_labels)
+            self.deepspeed.backward(scaled, scale_wrt_gas=False)
+            whole, losses = part.whole(), losses_BT.detach().cpu().numpy()
+            losses = losses.reshape(whole.labels.shape)
+            sums += losses.sum(axis=1, dtype=np.float64).tolist()
+            by_document += whole.document_means(losses)
+        return np.array(self._over_ranks(sums)), self._over_ranks(by_document)
+
+    def sequence_losses(self, batch: Batch) -> F64:
+        """Sum of each sequence's token losses, float64 [b], nats, without gradients; ranks share the work, and each gets all.
+
+        Every rank makes as many forward passes as the others, since under ZeRO 3 each pass gathers weights from all.
+        """
         import torch
 
-        if self.params.zero_stage:
-            return math.nan
-        return float(torch.nn.utils.get_total_norm([p.grad for p in self.deepspeed.module.parameters() if p.grad is not None]))
+        self.deepspeed.eval()
+        per_round, micro, sums = self.params.micro_batch * self.layout.data_ranks, self.params.micro_batch, np.zeros(len(batch.seq_ids))
+        with torch.no_grad():
+            for start in range(0, len(sums), per_round):
+                mine = start + self.layout.data_rank * micro
+                part = batch.part(slice(mine, mine + micro) if mine < len(sums) else slice(0, 1))
+                found = self._forward(part)[0].sum(dim=1, dtype=torch.float64).tolist()
+                sums[start : start + per_round] = self._over_ranks(found if mine < len(sums) else [])
+        return sums
+
+    def _forward(self, batch: Batch) -> tuple[Any, Any]:
+        return self.objective.losses(self.deepspeed, batch, self.device, self.params.z_loss)
 
     def token_losses(self, batch: Batch, module: Any = None) -> Any:
-        """Cross entropy of each token, 0 where nothing is predicted: float32 tensor [B, T], nats; of `module` instead of DeepSpeed's."""
-        import torch
-        from torch.nn.functional import cross_entropy
+        """Cross entropy of each token, 0 where nothing is predicted: float32 tensor [b, t], nats; of `module` instead of DeepSpeed's."""
+        return self.objective.losses(module or self.deepspeed, batch, self.device)[0]
 
-        ids, positions, documents, labels = (
-            torch.from_numpy(array).to(self.device) for array in (batch.input_ids, batch.position_ids, batch.documents, batch.labels)
-        )
-        logits_BTV = (module or self.deepspeed)(
-            input_ids=ids, attention_mask=block_causal_mask(documents), position_ids=positions, use_cache=False
-        ).logits.float()
-        flat = cross_entropy(logits_BTV.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none")
-        return flat.view(labels.shape)
+    def _over_ranks(self, mine: list[Any]) -> list[Any]:
+        """The lists of all data-parallel ranks behind each other, which is the order of the batch; equal on every rank."""
+        import torch
+
+        if self.layout.world == 1:
+            return mine
+        all_of: list[Any] = [None] * self.layout.world
+        torch.distributed.all_gather_object(all_of, mine)
+        return [value for found in all_of[:: self.layout.per_model] for value in found]
+
+    def _leave(self) -> float:
+        """Forgets the gradients of a step that must not count."""
+        self.deepspeed.zero_grad()
+        if self.params.zero_stage or self.params.precision != "fp32":
+            self.deepspeed.optimizer.zero_grad()
+        return math.nan
+
+    def _update(self) -> float:
+        """Clips and applies the gradients; returns their norm before."""
+        import torch
+
+        if not clips_itself(self.params):
+            self.deepspeed.step()
+            norm = self.deepspeed.get_global_grad_norm()
+            return math.nan if norm is None else float(norm)
+        parameters = [p for p in self.deepspeed.module.parameters() if p.grad is not None]
+        norm = self._plain_norm(parameters)
+        if self.params.clip:
+            torch.nn.utils.clip_grads_with_norm_(parameters, self.params.clip, norm)
+        self.deepspeed.step()
+        return float(norm)
+
+    def _plain_norm(self, parameters: list[Any]) -> Any:
+        """Norm of all gradients; where a matrix lies on several ranks, its pieces are added and the rest counts once."""
+        import torch
+        from deepspeed.runtime.utils import is_model_parallel_parameter
+        from deepspeed.utils import groups as ranks
+
+        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if not is_model_parallel_parameter(p)])
+        if self.params.parallel.tensor == 1:
+            return norm
+        pieces = torch.nn.utils.get_total_norm([p.grad for p in parameters if is_model_parallel_parameter(p)]) ** 2
+        torch.distributed.all_reduce(pieces, group=ranks.get_tensor_model_parallel_group())
+        return (norm**2 + pieces).sqrt()
+
+    def _copy_of_weights(self) -> list[Any]:
+        return [p.detach().clone() for p in self.deepspeed.module.parameters()]
+
+    def _update_ratios(self, before: list[Any]) -> dict[str, float]:
+        """Norm of the update over norm of the weights, by group; of this rank's pieces under ZeRO 3 and tensor parallelism."""
+        place = {id(p): i for i, p in enumerate(self.deepspeed.module.parameters())}
+        out = {}
+        for group in groups(self.deepspeed.module, self.params):
+            moved = sum(float((p.detach() - before[place[id(p)]]).float().norm()) ** 2 for p in group["params"])
+            size = sum(float(before[place[id(p)]].float().norm()) ** 2 for p in group["params"])
+            out[group["name"]] = math.sqrt(moved / size) if size else math.nan
+        return out
 
 
 def _keep_memory() -> None:
@@ -143,27 +248,10 @@ def start_processes() -> None:
         import deepspeed
 
         backend = "nccl" if torch.cuda.is_available() else "gloo"
-        # This op is compiled for a minute at first use; gloo does without.
+        # Gloo does the same over memory that ranks share; this op is compiled for a minute at first use.
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-        if world_size() == 1 and not torch.distributed.is_initialized():
+        if os.environ["WORLD_SIZE"] == "1" and not torch.distributed.is_initialized():
             # A store in this process: no port is opened.
             torch.distributed.init_process_group(backend, store=torch.distributed.HashStore(), rank=0, world_size=1)
         if not deepspeed.comm.is_initialized():
             deepspeed.init_distributed(dist_backend=backend, verbose=False)
-
-
-def _groups(model: Any, params: PretrainParams) -> list[dict[str, Any]]:
-    """Matrices decay; norms, biases and embeddings do not."""
-    import torch
-
-    embeddings = {id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)}
-    named = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    decayed = [p for p in named if p.ndim >= 2 and id(p) not in embeddings]
-    others = [p for p in named if p.ndim < 2 or id(p) in embeddings]
-    groups = [{"params": decayed, "weight_decay": params.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return [group for group in groups if group["params"]]
-
-
-def _means(token_losses_BT: Any, batch: Batch) -> list[float]:
-    counts = np.maximum(1, (batch.labels != IGNORED).sum(axis=1))
-    return [float(total) / int(count) for total, count in zip(token_losses_BT.sum(dim=1), counts, strict=True)]

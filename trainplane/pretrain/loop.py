@@ -112,7 +112,7 @@ class Trainer:
         batch = self.packed.batch(sequences_at(self.params.seed, first, self.params.global_batch, self.packed.n_sequences))
         rng = seed_step(self.params.seed, step, rank())
         rate = learning_rate(step, self.params) * self.interventions.lr_scale(step)
-        result = self.engine.step(batch, rate)
+        result = self.engine.step(batch, rate, step=step)
         fault = None if self._overflowed(result) else self.detector.fault(result.loss, result.grad_norm)
         if fault is not None and self._stops(step, fault, result):
             self._roll_back(step, batch, result, fault)
@@ -189,11 +189,4 @@ class Trainer:
 
 def held_out_loss(engine: Engine, held_out: HeldOut) -> float:
     """Mean loss over the held-out tokens, nats."""
-    import torch
-
-    engine.deepspeed.eval()
-    total, batch = 0.0, held_out.batch
-    with torch.no_grad():
-        for start in range(0, len(batch.seq_ids), engine.params.micro_batch):
-            total += float(engine.token_losses(batch.part(slice(start, start + engine.params.micro_batch))).sum())
-    return total / max(1, batch.n_labels())
+    return float(engine.sequence_losses(held_out.batch).sum() / max(1, held_out.batch.n_labels()))

@@ -26,6 +26,7 @@ from trainplane.data.packed import Packed
 from trainplane.model.build import build, n_parameters, save_model, weights_digest
 from trainplane.params import ModelParams, PretrainParams
 from trainplane.pretrain import evidence
+from trainplane.pretrain.defaults import read
 from trainplane.pretrain.engine import Engine, start_processes
 from trainplane.pretrain.loop import HeldOut, Trainer
 from trainplane.pretrain.metrics import write_curve
@@ -54,7 +55,7 @@ class Plan:
         tokenizer, packed = load_tokenizer(TOKENIZER), Packed(self.packed)
         model = build(
             self.model, vocab_size=len(tokenizer), sequence_length=packed.sequence_length, eos_id=tokenizer.eos_token_id,
-            pad_id=tokenizer.pad_token_id, seed=self.params.seed,
+            pad_id=tokenizer.pad_token_id, seed=self.params.seed, objective=self.params.objective,
         )  # fmt: skip
         return model, Trainer(Engine(model, self.params), packed, self.params, self.folder, self.held_out, self.settings)
 
@@ -102,6 +103,12 @@ def _curve(entries: Iterable[Mapping[str, Any]], trainer: Trainer, tokens_per_st
     ]  # fmt: skip
 
 
+def _params(run: StageRun) -> PretrainParams:
+    """The params, with a number for each `auto`."""
+    model, length = ModelParams.parse(run.params["model"], where="model"), Packed(run.inputs["packed"]).sequence_length
+    return read(run.params["pretrain"], model, len(load_tokenizer(TOKENIZER)), length)
+
+
 def _train(run: StageRun, params: PretrainParams) -> tuple[Any, Trainer]:
     """Trains, on this rank and those that follow it."""
     start_processes()
@@ -129,7 +136,7 @@ def main() -> None:
         _follow()
         return
     with StageRun("pretrain", inputs=("packed", "held_out", "tokens"), params=("model", "pretrain")) as run:
-        params = PretrainParams.parse(run.params["pretrain"], where="pretrain")
+        params = _params(run)
         with started(run.settings.training.processes, [sys.executable, "-m", "trainplane.stages.pretrain"]):
             model, trainer = _train(run, params)
         _write(run, params, model, trainer)
