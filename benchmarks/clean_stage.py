@@ -1,6 +1,6 @@
 """The whole clean stage without NER on extracted text, and what it costs: beside datatrove, with two workers, cold, in memory.
 
-    python -m benchmarks.clean_stage [--quick] [--corpus FILE_OR_FOLDER]
+    python benchmarks/clean_stage.py [--quick] [--corpus FILE_OR_FOLDER]
 
 `one worker` reads raw records from the lake, decodes and repairs them, scrubs PII, names the language, measures what all rule sets
 need, and writes every table; the rules of gopher_quality, gopher_repetition, c4 and fineweb then decide. The peer is the same chain of
@@ -27,6 +27,9 @@ from typing import Any
 
 import pyarrow as pa
 import yaml
+
+if __package__ in (None, ""):  # run by its path
+    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.text_corpus import documents, options, show
 from dataplane import lockfile, schema

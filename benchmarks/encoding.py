@@ -1,6 +1,6 @@
 """MB/s of UTF-8 per CPU second: encoding repair against ftfy, decoding against chardet.
 
-    python -m benchmarks.encoding [--quick] [--corpus FILE_OR_FOLDER]
+    python benchmarks/encoding.py [--quick] [--corpus FILE_OR_FOLDER]
 
 `clean` is text without mojibake, `broken` the same with every hundredth document decoded wrongly. Decoding is that of the text in
 windows-1252 and gb18030, undeclared.
@@ -8,9 +8,14 @@ windows-1252 and gb18030, undeclared.
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pyarrow as pa
+
+if __package__ in (None, ""):  # run by its path
+    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.text_corpus import cpu_seconds, documents, options, show
 

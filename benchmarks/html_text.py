@@ -1,4 +1,4 @@
-"""Speed of html_text and its peers, MB of HTML per CPU second: `python -m benchmarks.html_text --corpus FOLDER [--quick]`.
+"""Speed of html_text and its peers, MB of HTML per CPU second: `python benchmarks/html_text.py --corpus FOLDER [--quick]`.
 
 FOLDER is in the layout of the public data sets (html/wcxb_dev, html/zyte and so on). One JSON line a set and peer.
 """
@@ -6,8 +6,12 @@ FOLDER is in the layout of the public data sets (html/wcxb_dev, html/zyte and so
 import argparse
 import itertools
 import json
+import sys
 from importlib.metadata import version
 from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path
+    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.quality.html import ours, resiliparse, timed, trafilatura
 from benchmarks.quality.html_sets import SETS

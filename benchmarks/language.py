@@ -1,13 +1,18 @@
 """MB/s of UTF-8 per CPU second: language identification on the first 1,000 characters against fastText and py3langid.
 
-python -m benchmarks.language [--quick] [--corpus FILE_OR_FOLDER]
+python benchmarks/language.py [--quick] [--corpus FILE_OR_FOLDER]
 """
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pyarrow as pa
+
+if __package__ in (None, ""):  # run by its path
+    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.text_corpus import cpu_seconds, documents, options, show
 

@@ -1,14 +1,19 @@
 """MB/s of UTF-8 per CPU second: removal of lines as C4 does it against datatrove, and addresses (thousands a second) against courlan.
 
-python -m benchmarks.line_rules [--quick] [--corpus FILE_OR_FOLDER]
+python benchmarks/line_rules.py [--quick] [--corpus FILE_OR_FOLDER]
 """
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+
+if __package__ in (None, ""):  # run by its path
+    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.text_corpus import cpu_seconds, documents, options, show
 

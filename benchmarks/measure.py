@@ -1,4 +1,4 @@
-"""Measures everything anew and writes benchmarks/results: `python -m benchmarks.measure --data FOLDER [NAME ...]`.
+"""Measures everything anew and writes benchmarks/results: `python benchmarks/measure.py --data FOLDER [NAME ...]`.
 
 Every part of benchmarks/quality is scored on the sets of FOLDER, and the speed benchmarks run with --quick on the texts of its
 corpus.tar.xz. A part that cannot be measured (its set is not there, its model, its peer) is a row that says so, and exit status 1.
@@ -18,6 +18,9 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+if __package__ in (None, ""):  # run by its path
+    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks import results
 

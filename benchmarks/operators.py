@@ -1,6 +1,6 @@
 """MB of UTF-8 a second of CPU time, on one core: every operator and every source that is registered, each alone.
 
-    python -m benchmarks.operators [--quick] [--corpus FILE_OR_FOLDER]
+    python benchmarks/operators.py [--quick] [--corpus FILE_OR_FOLDER]
 
 Transforms are given the text in their own mark-up, sources a file of their own format in memory; models are small ones, trained
 for the occasion, but that of the language. Peers stand in the benchmarks of each part.
@@ -12,12 +12,17 @@ import contextlib
 import gzip
 import io
 import json
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+if __package__ in (None, ""):  # run by its path
+    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.text_corpus import cpu_seconds, documents, options
 from dataplane.errors import ModelMissing

@@ -1,4 +1,4 @@
-"""Writes docs/operators.md: `python -m benchmarks.operators_page [--check]`.
+"""Writes docs/operators.md: `python benchmarks/operators_page.py [--check]`.
 
 What is said of an entry is read off the code (dataplane.catalogue), its examples are run (benchmarks.examples and the examples of the
 conformance tests), and what is measured is read from benchmarks/results. --check fails where the page is another.
@@ -15,6 +15,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+if __package__ in (None, ""):  # run by its path
+    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks import results
 from benchmarks.examples import Shown, rule_examples

@@ -3,18 +3,22 @@
 The model is trained on every second document and scores the others; the last row is the largest difference of two scores of a
 document, as a share. Words are parted by white space; Chinese stands there in characters, since its words are not parted.
 
-python -m benchmarks.perplexity [--quick] [--corpus FILE_OR_FOLDER]
+python benchmarks/perplexity.py [--quick] [--corpus FILE_OR_FOLDER]
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+
+if __package__ in (None, ""):  # run by its path
+    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.text_corpus import cpu_seconds, documents, options, show
 from dataplane.annotators.causal_lm import CausalParams

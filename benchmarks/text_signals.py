@@ -1,6 +1,6 @@
 """MB/s of UTF-8 per CPU second: the signals of all rule sets against datatrove's four filters together, and the time of a cold start.
 
-python -m benchmarks.text_signals [--quick] [--corpus FILE_OR_FOLDER] [--peer PYTHON]
+python benchmarks/text_signals.py [--quick] [--corpus FILE_OR_FOLDER] [--peer PYTHON]
 
 PYTHON is the interpreter of an environment with datatrove (`make bench-setup`). The peer reads a part of the documents, since it needs
 seconds for a megabyte; its seconds are those of Gopher quality, Gopher repetition, C4 and FineWeb.
@@ -18,6 +18,9 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+
+if __package__ in (None, ""):  # run by its path
+    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.text_corpus import cpu_seconds, documents, options, show
 
