@@ -14,6 +14,7 @@ import json
 import random
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -22,6 +23,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+if __package__ in (None, ""):  # run by its path
+    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.minhash import NAMES, interpreters
 from benchmarks.text_corpus import documents, options

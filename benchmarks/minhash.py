@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+if __package__ in (None, ""):  # run by its path
+    sys.path[0] = str(Path(__file__).parents[1])
+
 from benchmarks.text_corpus import cpu_seconds, documents, options, show
 from dataplane.corpus.minhash import MinHashParams, signatures
 

@@ -18,6 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
+if __package__ in (None, ""):  # run by its path
+    sys.path[0] = str(Path(__file__).parents[1])
+
 from benchmarks.training_project import write_character_tokenizer, write_held_out, write_packed, write_params
 
 PUBLIC_LOSS = 1.88
@@ -91,5 +94,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
     main()
