@@ -38,8 +38,13 @@ def test_files_hold_what_was_appended_and_empty_ones_are_empty_arrays(tmp_path: 
 def test_what_a_killed_run_left_is_gone_before_and_everything_after(tmp_path: Path) -> None:
     (tmp_path / "spill").mkdir()
     (tmp_path / "spill/left").touch()
-    with pytest.raises(ZeroDivisionError), spill_folder(tmp_path / "spill") as folder:
-        assert list(folder.iterdir()) == []
-        (folder / "new").touch()
-        raise ZeroDivisionError
+
+    def fail_in_it() -> None:
+        with spill_folder(tmp_path / "spill") as folder:
+            assert list(folder.iterdir()) == []
+            (folder / "new").touch()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_in_it()
     assert not (tmp_path / "spill").exists()
