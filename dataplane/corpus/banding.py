@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dataplane.corpus.spill import Appender, mapped, reserved
+from dataplane.corpus.spill import Appender, let_go, mapped, reserved
 from dataplane.errors import DataError
 from dataplane.kernels import minhash
 from dataplane.kernels.stars import scatter
@@ -185,6 +185,8 @@ def _by_document(parts: list[tuple[int, int]], docs: I64, starts: I64, n: int, f
     for n_members, n_buckets in parts:
         scatter(members[member : member + n_members], sizes[bucket : bucket + n_buckets], bucket, place, fill, buckets)
         member, bucket = member + n_members, bucket + n_buckets
+        let_go(buckets)
+        let_go(members)
     (folder / "members").unlink()
     return buckets
 

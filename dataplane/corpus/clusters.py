@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from dataplane import schema
 from dataplane.corpus.banding import Sharers
-from dataplane.corpus.spill import reserved
+from dataplane.corpus.spill import let_go, reserved
 from dataplane.kernels.stars import MAX_LEADERS_IN_BUCKET, advance, lead
 
 F64 = npt.NDArray[np.float64]
@@ -25,6 +25,8 @@ I64 = npt.NDArray[np.int64]
 
 URL = "url"
 HOW = ("", URL, "exact", "minhash", "simhash")  # what drops documents, in the order of the steps
+
+_STEP = 10_000  # documents after which the pages of mapped arrays that were touched are let go
 
 # A document, some others [k], the share of hashes that each has in common with it [k] -> similarities [k].
 Similar = Callable[[int, I64, F64], F64]
@@ -71,21 +73,25 @@ def greedy_stars(sharers: Sharers, n: int, similar: Similar, chance: float, thre
     widest = int(np.diff(sharers.starts).max(initial=0)) * MAX_LEADERS_IN_BUCKET
     found, estimates = np.empty(widest, np.int32), np.empty(widest)
     lists = (sharers.starts, sharers.buckets, room, leaders, filled)
-    told = (sharers.signatures, sharers.rows, sharers.groups, bits, chance, found, estimates)
+    about = (sharers.signatures, sharers.rows, sharers.groups, bits, chance)
     at, full = 0, 0
-    while True:
-        at, count, missed = advance(at, *lists, *told)
-        full += missed
-        if at == len(sharers.docs):
-            return replace(stars, full=full)
-        doc, others = int(sharers.docs[at]), sharers.docs[found[:count]]
-        values = similar(doc, others, estimates[:count])
-        best = int(np.argmax(values))
-        if values[best] >= threshold:
-            stars.leader[doc], stars.similarity[doc] = others[best], values[best]
-        else:
-            full += lead(at, *lists)
-        at += 1
+    for stop in [*range(_STEP, len(sharers.docs), _STEP), len(sharers.docs)]:
+        while at < stop:
+            at, count, missed = advance(at, *lists, *about, stop, found, estimates)
+            full += missed
+            if not count:
+                break
+            doc, others = int(sharers.docs[at]), sharers.docs[found[:count]]
+            values = similar(doc, others, estimates[:count])
+            best = int(np.argmax(values))
+            if values[best] >= threshold:
+                stars.leader[doc], stars.similarity[doc] = others[best], values[best]
+            else:
+                full += lead(at, *lists)
+            at += 1
+        for array in (sharers.signatures, sharers.buckets, leaders):
+            let_go(array)
+    return replace(stars, full=full)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which lines stand on many pages of one site, over the whole corpus.
+"""Which lines stand on many pages of one site, or of the whole corpus.
 
 A line counts once for each different text that it stands in, so that a page that was crawled ten times is one page. Pairs of line and
 text are spread over files by the line's hash, and each file is counted alone: memory is that of the largest of them.
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +25,7 @@ from dataplane.pipeline import Pipeline, Step
 from dataplane.registry import operator_class
 from dataplane.snapshot import Snapshot
 from dataplane.sources.decode import decode
-from dataplane.transforms.site_lines import SiteLineRemoval, site_finder
+from dataplane.transforms.site_lines import By, SiteLineRemoval, site_finder
 
 BATCH_ROWS = 512
 _PARTITION_BITS = np.uint64(6)
@@ -36,8 +35,8 @@ _COLUMNS = ["doc_id", "source", "kind", "url", "mime", "charset", "payload"]
 class SiteLinesParams(Params):
     """What a repeated line is."""
 
-    by: Literal["domain", "host"] = Field("domain", description="What a site is.")
-    min_pages: int = Field(10, ge=2, description="Pages of a site with different texts on which a line has to stand.")
+    by: By = Field("domain", description="What a site is. corpus: all documents are one, with an address or without.")
+    min_pages: int = Field(10, ge=2, description="Pages of a site with different texts on which a line has to stand; CCNet takes 2.")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ a mapped page without a block behind it would end the process.
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 from collections.abc import Iterator
@@ -81,3 +82,12 @@ def mapped(path: Path, dtype: npt.DTypeLike, width: int = 0) -> Array:
     if not size:
         return np.zeros((0, width) if width else 0, dtype)
     return np.memmap(path, dtype, "r").reshape(shape)
+
+
+def let_go(array: Array) -> None:
+    """Lets the pages of a mapped array leave the memory of this process; what was written to them is kept."""
+    held: Any = array
+    while held is not None and not isinstance(held, mmap.mmap):
+        held = getattr(held, "base", None)
+    if held is not None:
+        held.madvise(mmap.MADV_DONTNEED)

@@ -93,10 +93,18 @@ def shingle_sets(text: pa.Array, *, words: int) -> tuple[U64, I64]:
     hashes, shingles = np.empty(room, np.uint64), np.empty(room, np.uint64)
     for i in range(len(offsets) - 1):
         count = hash_words(data, offsets[i], offsets[i + 1], fold_table(), classes(), hashes)
-        distinct = np.unique(shingles[: shingles_of(hashes, count, words, shingles)])
+        distinct = _distinct(shingles[: shingles_of(hashes, count, words, shingles)])
         bounds[i + 1] = bounds[i] + len(distinct)
         sets.append(distinct)
     return np.concatenate([np.zeros(0, np.uint64), *sets]), bounds
+
+
+def _distinct(values: U64) -> U64:
+    """The distinct values, sorted: np.unique puts them into a table first, which takes three times as long."""
+    values.sort()
+    fresh = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=fresh[1:])
+    return values[fresh]
 
 
 @nb.njit(nb.uint64(nb.uint64), cache=True, nogil=True)

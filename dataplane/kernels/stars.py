@@ -89,12 +89,12 @@ def shared_part(signed, left, right, bits):  # type: ignore[no-untyped-def]
 @nb.njit(
     nb.types.UniTuple(nb.int64, 3)(
         nb.int64, nb.int64[::1], _I32, nb.int64[::1], nb.int32[::1], nb.uint8[::1],
-        _SIGNED, _I32, nb.types.Array(nb.uint64, 1, "C", readonly=True), nb.boolean, nb.float64, nb.int32[::1], nb.float64[::1],
+        _SIGNED, _I32, nb.types.Array(nb.uint64, 1, "C", readonly=True), nb.boolean, nb.float64, nb.int64, nb.int32[::1], nb.float64[::1],
     ),
     cache=True,
     nogil=True,
 )  # fmt: skip
-def advance(at, starts, buckets, room, leaders, filled, signed, rows, groups, bits, chance, found, estimates):  # type: ignore[no-untyped-def]
+def advance(at, starts, buckets, room, leaders, filled, signed, rows, groups, bits, chance, stop, found, estimates):  # type: ignore[no-untyped-def]
     """Makes leaders of documents until one comes that may be a duplicate.
 
     Args:
@@ -109,14 +109,15 @@ def advance(at, starts, buckets, room, leaders, filled, signed, rows, groups, bi
         groups: uint64 [m] or empty; those of other groups are not compared
         bits: Whether signatures are compared bit by bit; else hash by hash.
         chance: Lowest estimate that is worth a comparison.
+        stop: Document not to go to.
         found: int32, filled with the leaders that it may be a duplicate of, ascending
         estimates: float64, filled with the share that is equal
 
     Returns:
-        The document, m where none is left; how many leaders were found; how often a bucket had no room for a leader
+        The document, `stop` where none came before it; how many leaders were found; how often a bucket had no room for a leader
     """
     full = 0
-    while at < len(starts) - 1:
+    while at < stop:
         n = 0
         for i in range(_gather(at, starts, buckets, room, leaders, filled, found)):
             other = found[i]

@@ -21,9 +21,11 @@ from dataplane.kernels.line_edits import SOLID_WORDS, cut, join, tidy
 from dataplane.operator import Rewrite, Transform
 from dataplane.params import Params as BaseParams
 
+By = Literal["domain", "host", "corpus"]
+
 
 class SiteLineRemoval(Transform):
-    """Removes repeated lines of a site. Documents without an address are left as they are.
+    """Removes repeated lines of a site, or of the whole corpus. Without an address a document has no site and is left as it is.
 
     Source: a choice of ours, near the paragraphs that CCNet (Wenzek et al. 2019, arXiv:1911.00359, 3.1) takes out of a whole shard.
     """
@@ -37,7 +39,7 @@ class SiteLineRemoval(Transform):
         """Where the lines are."""
 
         path: str = Field("", description="File that `dataplane fit-site-lines` made.")
-        by: Literal["domain", "host"] = Field("domain", description="What a site is; it has to be what the file was made with.")
+        by: By = Field("domain", description="What a site is; it has to be what the file was made with. corpus: all documents are one.")
 
     def files(self) -> list[Path]:
         """The file of the lines.
@@ -74,8 +76,10 @@ class SiteLineRemoval(Transform):
         return Rewrite(made, {"site_line": lines.per_document(repeated)}, signals)
 
 
-def site_finder(by: Literal["domain", "host"]) -> Callable[[str | None], str | None]:
+def site_finder(by: By) -> Callable[[str | None], str | None]:
     """A function from an address to its site, None where it has none; where a host has no domain, the host is the site."""
+    if by == "corpus":
+        return lambda url: ""
     domain_of = domain_finder()
 
     def site(url: str | None) -> str | None:

@@ -130,3 +130,16 @@ def test_a_file_that_is_not_there_is_named_with_its_fix(tmp_path: Path) -> None:
 def test_it_conforms(corpus: tuple[pa.RecordBatch, Path]) -> None:
     examples = [Example("Home News Sport\ntext", columns={"url": "http://paper.com/"}), Example("Home News Sport"), Example("")]
     conformance(SiteLineRemoval, examples=examples, params={"path": str(corpus[1])})
+
+
+def test_over_the_corpus_a_line_counts_wherever_it_stands(tmp_path: Path) -> None:
+    rows = [
+        ("a.com", "Read our terms of use\none"),
+        (None, "Read our terms of use\ntwo"),
+        ("b.com", "three\n请阅读使用条款"),
+        (None, "请阅读使用条款"),
+    ]
+    found = fit([pages(rows)], SiteLinesParams(by="corpus", min_pages=2))
+    found.lines.save(tmp_path / "lines.npy")
+    assert (found.pages, found.different) == (4, 5)
+    assert removal(pages(rows), tmp_path / "lines.npy", by="corpus") == ["one", "two", "three", ""]
