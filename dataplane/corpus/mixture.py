@@ -1,27 +1,28 @@
 """Mixture: how often each document is trained on, and in what order, so that groups get the shares asked for.
 
-A group (a kind or a source) is sampled by whole epochs and a fraction of one more, chosen by hash. Occurrences are spread
-evenly over the training order: every stretch of it has the shares of the whole, and a document comes again only after
-about one epoch of its group.
+A group (a kind, a language, whatever SQL tells apart) is sampled by whole epochs and a fraction of one more, chosen by hash.
+Occurrences are spread evenly over the training order, or over each phase of it: every stretch has the shares of the whole, and a
+document comes again only after about one epoch of its group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pydantic import Field, FiniteFloat, field_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from dataplane.corpus.caps import CapParams
+from dataplane.corpus.groups import coded, group_names
 from dataplane.corpus.held_out import HeldOutParams
-from dataplane.corpus.mixture_plan import GroupPlan, Plan, Size
+from dataplane.corpus.mixture_plan import GroupPlan, PhasePlan, Plan, Size
+from dataplane.corpus.shares import SharesParams, shares
 from dataplane.errors import DataError, ParamsError, did_you_mean
 from dataplane.kernels.hash_order import order_keys, rekey, unit
-from dataplane.params import Params
 from dataplane.schema import MIXTURE
 
 F64 = npt.NDArray[np.float64]
@@ -32,27 +33,38 @@ _ROUNDING = 1e-9  # epochs
 _MAX_SKIPS = 4096  # documents passed over at most because they are larger than what is still missing
 
 
-class MixParams(Params):
+class Phase(SharesParams):
+    """A stretch of training with shares of its own."""
+
+    name: str = Field(min_length=1, description="Name in the plan.")
+    share: float = Field(gt=0, description="Its part of the mixture's total, in any unit (parts are divided by their sum).")
+
+
+class MixParams(SharesParams):
     """What the mixture is to be."""
 
-    by: Literal["kind", "source"] = Field("kind", description="Column whose values are the groups.")
-    targets: dict[str, FiniteFloat] = Field(
-        {}, description="Group -> its share, in any unit (shares are divided by their sum); empty takes every group by `temperature`."
+    by: str = Field(
+        "kind",
+        min_length=1,
+        description="What the groups are: SQL over the columns of documents and their signals, as source, language.lang or "
+        "CASE WHEN kind = 'web' THEN language.lang ELSE kind END.",
     )
-    rest: float | None = Field(
-        None,
-        ge=0,
-        description="Share that the groups not named in `targets` get together, in the same unit, split by `temperature`; 0 leaves them "
-        "out; null refuses them.",
+    unit: Literal["bytes", "documents", "tokens"] = Field(
+        "bytes", description="What shares and total count; tokens are those of `tokenizer`."
     )
-    temperature: float = Field(
-        1.0, gt=0, description="Groups without a target of their own get shares by size ** (1 / temperature): 1 by size, large: equal."
-    )
-    unit: Literal["bytes", "documents"] = Field("bytes", description="What shares and total count.")
+    tokenizer: str = Field("", description="A tokenizer.json made before, relative to the project, that tokens are counted with.")
     total: int | None = Field(
         None, ge=1, description="Size of the mixture; null takes the size of the corpus, or what max_epochs allows where that is less."
     )
     max_epochs: float = Field(4.0, gt=0, le=1000, description="How often a group is repeated at most. Source: arXiv:2305.16264.")
+    max_epochs_of: dict[str, Annotated[FiniteFloat, Field(gt=0, le=1000)]] = Field(
+        {}, description="Group -> how often it is repeated at most, where that is not max_epochs."
+    )
+    phases: list[Phase] = Field(
+        [],
+        description="Stretches of training in their order, each with shares of its own (a curriculum, or better text at the end): a group "
+        "goes on in a phase where it stopped in the one before. Empty: one, with the shares above.",
+    )
     seed: int = Field(0, ge=0, description="Changes which documents a fraction of an epoch takes, and the order.")
     cap: CapParams = Field(
         default_factory=lambda: CapParams.parse(None, where="mix.cap"),
@@ -63,15 +75,17 @@ class MixParams(Params):
         description="What is kept out of training, to be measured on.",
     )
 
-    @field_validator("targets")
-    @classmethod
-    def _not_negative(cls, targets: dict[str, float]) -> dict[str, float]:
-        for group, share in targets.items():
-            if share < 0:
-                raise ValueError(f"the share of {group!r} is negative")
-        if targets and not sum(targets.values()) > 0:
-            raise ValueError("no group has a share above 0")
-        return targets
+    @model_validator(mode="after")
+    def _fit(self) -> MixParams:
+        if self.phases and (self.targets or self.replay or self.rest is not None):
+            raise ValueError("with phases, targets, rest and replay are those of each phase")
+        if (self.unit == "tokens") != bool(self.tokenizer):
+            raise ValueError("unit: tokens and a tokenizer to count them with go together")
+        return self
+
+    def most(self, group: str) -> float:
+        """How often a group is repeated at most."""
+        return self.max_epochs_of.get(group, self.max_epochs)
 
 
 @dataclass(frozen=True)
@@ -84,8 +98,10 @@ class Mixture:
 
 def sizes(documents: pa.Table, params: MixParams) -> dict[str, Size]:
     """What each group has: group -> documents and units available, sorted by name."""
-    names, codes = _groups(documents, params)
-    weight = _units(documents, params)
+    return _sizes(*coded(group_names(documents, params.by)), _units(documents, params))
+
+
+def _sizes(names: list[str], codes: I64, weight: I64) -> dict[str, Size]:
     count = np.bincount(codes, minlength=len(names))
     units = np.bincount(codes, weights=weight, minlength=len(names))
     return {name: Size(int(count[i]), int(units[i])) for i, name in enumerate(names)}
@@ -95,24 +111,43 @@ def plan(available: Mapping[str, Size], params: MixParams) -> Plan:
     """What the mixture will be, before anything is done.
 
     Raises:
-        ParamsError: A target names no group, or a group has no target and `rest` is null.
+        ParamsError: A target or an own max_epochs names no group, or a group has no target and `rest` is null.
     """
-    shares = _shares(available, params)
-    total = float(params.total) if params.total is not None else _largest_total(available, shares, params)
+    for name in params.max_epochs_of:
+        if name not in available:
+            message = f"{name!r} is no {params.by} of the documents that are left, {did_you_mean(name, available)}"
+            raise ParamsError(message, where="mix.max_epochs_of", fix="correct the name")
+    phases = _phases(available, params)
+    asked = {name: sum(part * of[name] for _, part, of in phases) for name in available}
+    total = float(params.total) if params.total is not None else _largest_total(available, asked, params)
     groups = []
     for name, size in available.items():
-        wanted = shares[name] * total
-        asked = _exact(wanted / size.units) if size.units else 0.0
-        epochs = min(asked, params.max_epochs)
-        groups.append(GroupPlan(name, size.documents, size.units, shares[name], wanted, asked, epochs, epochs * size.units))
-    return Plan(params.by, params.unit, groups)
+        wanted = asked[name] * total
+        epochs = _exact(wanted / size.units) if size.units else 0.0
+        given = min(epochs, params.most(name))
+        groups.append(GroupPlan(name, size.documents, size.units, asked[name], wanted, epochs, given, given * size.units))
+    told = [PhasePlan(name, part, of, {}) for name, part, of in phases] if params.phases else []
+    return Plan(params.by, params.unit, groups, told)
+
+
+def _phases(available: Mapping[str, Size], params: MixParams) -> list[tuple[str, float, dict[str, float]]]:
+    """Name, part of the whole and shares of the groups, of each phase."""
+    whole = float(params.total or sum(size.units for size in available.values()))
+    parts = sum(phase.share for phase in params.phases)
+    if not params.phases:
+        return [("", 1.0, shares(available, params, params.by, whole, params.most))]
+    return [
+        (phase.name, phase.share / parts, shares(available, phase, params.by, whole * phase.share / parts, params.most))
+        for phase in params.phases
+    ]
 
 
 def mix(documents: pa.Table, params: MixParams) -> Mixture:
     """Samples the mixture.
 
     Args:
-        documents: Columns doc_id, source, kind, n_bytes [n], held-out documents left out, each doc_id once.
+        documents: Columns doc_id, source, kind, n_bytes and what `by` looks at [n], n_tokens where tokens are counted; held-out documents
+            left out, each doc_id once.
 
     Raises:
         ParamsError: As `plan`.
@@ -120,9 +155,9 @@ def mix(documents: pa.Table, params: MixParams) -> Mixture:
     """
     if not documents.num_rows:
         raise DataError("no document is left to mix", where="mix", fix="loosen the rules of `select`, or add sources")
-    planned = plan(sizes(documents, params), params)
-    names, codes = _groups(documents, params)
+    names, codes = coded(group_names(documents, params.by))
     weight = _units(documents, params)
+    planned = plan(_sizes(names, codes, weight), params)
     keys = order_keys(documents.column("doc_id"), f"mixture {params.seed}")
     by_key = np.lexsort((keys, codes))
     bounds = np.searchsorted(codes[by_key], np.arange(len(names) + 1))
@@ -130,55 +165,55 @@ def mix(documents: pa.Table, params: MixParams) -> Mixture:
     for i, group in enumerate(planned.groups):
         members = by_key[bounds[i] : bounds[i + 1]]
         row, epoch = _occurrences(members, weight, group.epochs)
+        place = _places(unit(rekey(keys[row], "place")), row, epoch, weight)
+        place = in_phases(place, weight[row], [phase.part * phase.asked[group.name] for phase in planned.phases])
         rows.append(row)
         epochs.append(epoch)
-        places.append(_places(unit(rekey(keys[row], "place")), row, epoch, weight))
+        places.append(place)
         taken.append(int(weight[row].sum()))
     asked = np.array([group.asked_epochs for group in planned.groups])
+    made = [np.bincount(place.astype(np.int64), weight[row], len(planned.phases)) for place, row in zip(places, rows, strict=True)]
+    achieved = planned.with_taken(taken).with_phases({name: units.tolist() for name, units in zip(names, made, strict=True)})
     table = _table(documents, np.concatenate(rows), np.concatenate(epochs), np.concatenate(places), asked[codes], keys)
-    return Mixture(table, planned.with_taken(taken))
+    return Mixture(table, achieved)
 
 
-def _groups(documents: pa.Table, params: MixParams) -> tuple[list[str], I64]:
-    """Names of the groups, sorted, and the place of each document's group among them (int64 [n])."""
-    encoded = documents.column(params.by).combine_chunks().fill_null("").dictionary_encode()
-    names = encoded.dictionary.to_pylist()
-    order = sorted(range(len(names)), key=lambda i: names[i])
-    place = np.empty(len(names), np.int64)
-    place[order] = np.arange(len(names))
-    return [names[i] for i in order], place[encoded.indices.to_numpy(zero_copy_only=False)]
+def in_phases(places: F64, weight: I64, parts: Sequence[float]) -> F64:
+    """Where in training each occurrence of one group comes, from 0 to the number of phases: float64 [m].
+
+    The group's occurrences keep their order; each phase takes its part of their units, spread evenly over it.
+
+    Args:
+        places: Where they would come without phases: float64 [m].
+        weight: Their units: int64 [m].
+        parts: What each phase gets of the group, in any unit; none: there are no phases.
+    """
+    if not parts or not len(places) or not sum(parts):
+        return places
+    order = np.argsort(places, kind="stable")
+    ends = np.cumsum(weight[order], dtype=np.float64)
+    middle = (ends - weight[order] / 2) / max(float(ends[-1]), 1.0)
+    bounds = np.concatenate([np.zeros(1), np.cumsum(parts) / sum(parts)])
+    phase = np.clip(np.searchsorted(bounds, middle, side="right") - 1, 0, len(parts) - 1)
+    width = np.where(bounds[phase + 1] > bounds[phase], bounds[phase + 1] - bounds[phase], 1.0)
+    out = np.empty(len(places), np.float64)
+    # Below the next phase's begin, whatever rounding does.
+    out[order] = phase + np.clip((middle - bounds[phase]) / width, 0, 1 - 1e-9)
+    return out
 
 
 def _units(documents: pa.Table, params: MixParams) -> I64:
     """What each document counts: int64 [n]."""
     if params.unit == "documents":
         return np.ones(documents.num_rows, np.int64)
-    units: I64 = documents.column("n_bytes").to_numpy().astype(np.int64)
+    units: I64 = documents.column("n_tokens" if params.unit == "tokens" else "n_bytes").to_numpy().astype(np.int64)
     return units
 
 
-def _shares(available: Mapping[str, Size], params: MixParams) -> dict[str, float]:
-    """Share of each group, which add up to 1."""
-    for name in params.targets:
-        if name not in available:
-            message = f"target {name!r} is no {params.by} of the documents that are left, {did_you_mean(name, available)}"
-            raise ParamsError(message, where="mix.targets", fix="correct the name, or take it out of mix.targets in params.yaml")
-    others = [name for name in available if name not in params.targets]
-    rest = params.rest if params.targets else 1.0
-    if others and rest is None:
-        message = f"no target for {params.by} {', '.join(map(repr, others))}"
-        raise ParamsError(message, where="mix.targets", fix="name them in mix.targets, or set mix.rest (0 leaves them out)")
-    powers = {name: float(available[name].units) ** (1 / params.temperature) for name in others}
-    scale = (rest or 0.0) / (sum(powers.values()) or 1.0)
-    shares = {name: params.targets[name] if name in params.targets else powers[name] * scale for name in available}
-    total = sum(shares.values()) or 1.0
-    return {name: share / total for name, share in shares.items()}
-
-
-def _largest_total(available: Mapping[str, Size], shares: Mapping[str, float], params: MixParams) -> float:
+def _largest_total(available: Mapping[str, Size], asked: Mapping[str, float], params: MixParams) -> float:
     """The corpus's size, or the largest one at which no group runs short."""
     whole = float(sum(size.units for size in available.values()))
-    limits = [params.max_epochs * size.units / shares[name] for name, size in available.items() if shares[name] > 0 and size.units]
+    limits = [params.most(name) * size.units / asked[name] for name, size in available.items() if asked[name] > 0 and size.units]
     return min([whole, *limits])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ _SHORT_BY = 1e-6  # a group runs short where it can give less than this much bel
 
 @dataclass(frozen=True)
 class Size:
-    """What a group has: documents, and units (bytes or documents)."""
+    """What a group has: documents, and units (bytes, documents or tokens)."""
 
     documents: int
     units: int
@@ -22,7 +22,7 @@ class Size:
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """One group's part of the mixture; units are bytes or documents.
+    """One group's part of the mixture; units are bytes, documents or tokens.
 
     Attributes:
         name: The group.
@@ -51,12 +51,40 @@ class GroupPlan:
 
 
 @dataclass(frozen=True)
+class PhasePlan:
+    """One stretch of training.
+
+    Attributes:
+        name: Its name.
+        part: Its part of the mixture.
+        asked: Group -> share asked of the phase.
+        taken: Group -> units that the phase gets; empty before sampling.
+    """
+
+    name: str
+    part: float
+    asked: Mapping[str, float]
+    taken: Mapping[str, float]
+
+    def achieved(self, group: str) -> float:
+        """Share of the phase that a group gets."""
+        total = sum(self.taken.values())
+        return self.taken.get(group, 0.0) / total if total else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The phase as plain numbers."""
+        groups = {name: {"asked": asked, "achieved": self.achieved(name)} for name, asked in self.asked.items()}
+        return {"name": self.name, "part": self.part, "total": sum(self.taken.values()), "groups": groups}
+
+
+@dataclass(frozen=True)
 class Plan:
-    """Every group's part of the mixture, sorted by name."""
+    """Every group's part of the mixture, sorted by name; and of each phase, where there are any."""
 
     by: str
     unit: str
     groups: Sequence[GroupPlan]
+    phases: Sequence[PhasePlan] = ()
 
     @property
     def total(self) -> float:
@@ -71,6 +99,18 @@ class Plan:
         """The plan after sampling, with the units taken of each group."""
         return replace(self, groups=[replace(group, taken=float(units)) for group, units in zip(self.groups, taken, strict=True)])
 
+    def with_phases(self, taken: Mapping[str, Sequence[float]]) -> Plan:
+        """The plan after sampling, with the units that each phase takes of each group."""
+        phases = [replace(phase, taken={name: units[i] for name, units in taken.items()}) for i, phase in enumerate(self.phases)]
+        return replace(self, phases=phases)
+
+    @property
+    def largest_gap(self) -> float:
+        """Largest difference between a share that was asked and the one achieved, over all groups and phases."""
+        gaps = [abs(self.achieved(group) - group.asked) for group in self.groups]
+        gaps += [abs(phase.achieved(name) - asked) for phase in self.phases for name, asked in phase.asked.items()]
+        return max(gaps, default=0.0)
+
     def to_json(self) -> dict[str, Any]:
         """The plan as plain numbers, for metrics and the report."""
         groups = {
@@ -78,7 +118,8 @@ class Plan:
             | {"achieved": self.achieved(group), "short": group.short}
             for group in self.groups
         }
-        return {"by": self.by, "unit": self.unit, "total": self.total, "groups": groups}
+        phases = [phase.to_json() for phase in self.phases]
+        return {"by": self.by, "unit": self.unit, "total": self.total, "largest_gap": self.largest_gap, "groups": groups, "phases": phases}
 
     def to_table(self) -> Table:
         """The plan as a rich table, to be printed before anything is done."""
@@ -101,4 +142,9 @@ class Plan:
                 f"{self.achieved(group):.2%}",
                 "runs short" if group.short else "",
             )
+        for phase in self.phases:
+            table.add_section()
+            for name, asked in phase.asked.items():
+                taken, achieved = (f"{phase.taken[name]:,.0f}", f"{phase.achieved(name):.2%}") if phase.taken else ("", "")
+                table.add_row(Text(f"{phase.name}: {name}"), "", "", "", "", taken, f"{asked:.2%}", achieved, "")
         return table

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from dataplane.corpus.byte_ranks import from_ranks, read_ranks
 from dataplane.errors import DataError, ModelMissing
 from dataplane.params import Params
 
@@ -62,8 +63,10 @@ class TokenizerParams(Params):
 
     path: str = Field(
         "",
-        description="A tokenizer.json made before, relative to the project, used as it is: new text changes no id; empty trains one.",
+        description="A vocabulary made before, relative to the project: a tokenizer.json, used as it is, or a .tiktoken file of ranks, which "
+        "gets the special tokens that it lacks. New text changes no id; empty trains one.",
     )
+    pattern: Literal["gpt2", "llama3", "qwen"] = Field("gpt2", description="How the family of a .tiktoken file cuts texts; GPT-NeoX: gpt2.")
     vocab_size: int = Field(
         8192, ge=256 + len(SPECIAL_TOKENS), le=1 << 20, description="Tokens at most, the 256 bytes and 6 special tokens included."
     )
@@ -122,6 +125,17 @@ def train(texts: Iterable[pa.Array], params: TokenizerParams) -> Tokenizer:
     if not seen:
         raise DataError("there is no text to train the tokenizer on", where="tokenizer", fix="loosen the rules of `select`, or add sources")
     return tokenizer
+
+
+def given(path: Path, params: TokenizerParams) -> Tokenizer:
+    """The vocabulary of `params.path`.
+
+    Raises:
+        ModelMissing: There is none, or the file is damaged.
+    """
+    if path.suffix != ".tiktoken":
+        return load(path.parent, path.name)
+    return from_ranks(read_ranks(path), params.pattern, SPECIAL_TOKENS)
 
 
 def save(tokenizer: Tokenizer, folder: Path) -> None:

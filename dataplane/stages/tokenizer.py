@@ -50,8 +50,7 @@ def main() -> None:
     """Runs the stage in the current project."""
     with StageRun("tokenizer", inputs=("documents", "mixture"), params=("tokenizer",)) as run:
         params = TokenizerParams.parse(run.params["tokenizer"], where="tokenizer")
-        given = run.root / params.path
-        made = tokenizer.load(given.parent, given.name) if params.path else _train(run, params)
+        made = tokenizer.given(run.root / params.path, params) if params.path else _train(run, params)
         _save(made, run.root / FOLDER)
         run.metrics({"vocab_size": made.get_vocab_size(), **({"path": params.path} if params.path else {})})
 

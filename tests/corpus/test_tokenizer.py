@@ -1,5 +1,6 @@
 """The tokenizer: nothing lost on any text, one file for one corpus, loads in transformers ready for chat."""
 
+import base64
 import json
 import os
 from pathlib import Path
@@ -25,6 +26,7 @@ from dataplane.corpus.tokenizer import (
     token_id,
     train,
 )
+from dataplane.corpus.tokenizer import given as given_vocabulary
 from dataplane.errors import DataError, ModelMissing
 
 ENGLISH = "In the beginning the tokenizer learned the words it was given, and the words were good; 3.14 is not 2024.\n"
@@ -47,6 +49,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tokenizer(folder: Path) -> Tokenizer:
     return load(folder)
+
+
+def test_a_file_of_ranks_gets_the_special_tokens_behind_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "x.tiktoken"
+    path.write_bytes(b"".join(base64.b64encode(bytes([byte])) + b" %d\n" % byte for byte in range(256)))
+    made = given_vocabulary(path, params(path=str(path)))
+    assert [token_id(made, token) for token in SPECIAL_TOKENS] == list(range(256, 256 + len(SPECIAL_TOKENS)))
+    assert made.encode("é", add_special_tokens=False).ids == list("é".encode())
 
 
 @given(st.text())

@@ -26,6 +26,10 @@ def mixture(project: Project) -> Section:
         Column("Asked", "share"), Column("Achieved", "share"), Column("Epochs", "decimal", 2), Column("Short of text"),
     ]  # fmt: skip
     section.blocks.append(Table(columns, [_group_row(name, values) for name, values in sorted(groups.items())]))
+    if phases := plan.get("phases"):
+        heads = [Column("Phase", "code"), Column("Group", "code"), Column("Asked", "share"), Column("Achieved", "share")]
+        rows = [[phase["name"], name, of["asked"], of["achieved"]] for phase in phases for name, of in phase["groups"].items()]
+        section.blocks.append(Table(heads, rows, "Phases in the order of training."))
     if "held_out" in metrics:
         section.blocks.append(Note(_mixture_text(metrics)))
     return section
@@ -38,7 +42,11 @@ def _group_row(name: str, values: dict[str, Any]) -> list[Any]:
 
 def _mixture_text(metrics: dict[str, Any]) -> str:
     counts = [number(metrics.get(key, 0)) for key in ("in_mixture", "occurrences", "held_out")]
-    return f"{counts[0]} documents occur {counts[1]} times in the training order; {counts[2]} documents are held out to measure on."
+    gap = (metrics.get("plan") or {}).get("largest_gap", 0.0)
+    return (
+        f"{counts[0]} documents occur {counts[1]} times in the training order; {counts[2]} documents are held out to measure on. "
+        f"The largest difference between a share asked and achieved is {100 * gap:.2f}%."
+    )
 
 
 def tokens(project: Project) -> Section:
