@@ -138,6 +138,33 @@ print(json.dumps([names, best["name"], best["held_out_loss"] == min(measured.val
     assert found[1:] == ["step_00000012", True]
 
 
+def test_a_long_run_begins_with_a_smoke_test_that_changes_nothing_and_finds_state_that_is_not_saved(tmp_path: Path) -> None:
+    same, code, said = scenario(
+        tmp_path,
+        """
+expected = s.finish(here / "without", ranks=1)
+tested = TrainingSettings(smoke_test_from=12)
+same = s.finish(here / "with", ranks=1, settings=tested) == expected
+def forgetful():
+    import trainplane.model.build as build
+    make = build.build
+    def changed(*args, **kwargs):
+        model, calls = make(*args, **kwargs), [1.0]
+        def drift(module, args, output):
+            calls[0] *= 1.01
+            return output * calls[0]
+        model.lm_head.register_forward_hook(drift)
+        return model
+    build.build = changed
+run = s.start(here / "drifts", ranks=1, settings=tested, before=forgetful)
+(code,) = run.wait()
+print(json.dumps([same, code, run.said()]))
+""",
+    )
+    assert (same, code) == (True, 1)
+    assert "smoke test: the first steps gave the losses" in said
+
+
 GARBAGE = """
 from trainplane.pretrain.stability import StabilityParams
 from trainplane.lineage.ledger import verify

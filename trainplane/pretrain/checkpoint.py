@@ -191,7 +191,7 @@ class Checkpoints:
             raise TrainingError(
                 f"the checkpoint is of {state['world_size']} ranks at ZeRO {state['zero_stage']}, this run of {here[0]} at ZeRO {here[1]}",
                 where=str(found),
-                fix="start as many ranks as before, or convert it: trainplane universal",
+                fix="start as many ranks as before (settings.yaml, training.processes), or delete the run's journal",
             )
         return self.load(found)
 
