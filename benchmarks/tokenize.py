@@ -22,7 +22,7 @@ if __package__ in (None, ""):
 
 os.environ["TOKENIZERS_PARALLELISM"] = "true"
 
-from benchmarks.text_corpus import documents, options, show  # noqa: E402
+from benchmarks.text_corpus import documents, options, show
 
 VOCABULARY, TRAINED_ON, BATCH, ROUNDS = 8192, 500, 1024, 5
 ALLOWED = 10.0  # percent
