@@ -68,6 +68,7 @@ class Engine:
         import torch
 
         self.params, self.layout = params, Layout.of(params)
+        self.n_parameters = sum(p.numel() for p in model.parameters())
         hidden = model.config.pad_token_id if mask_id is None else mask_id
         self.objective = Objective(params.objective, params.mask_share, params.seed, hidden, model.config.vocab_size)
         _keep_memory()
