@@ -87,6 +87,8 @@ class Engine:
                 optimizer=own_optimizer(params),
                 config=deepspeed_config(params, self.layout.world),
             )
+        if self.layout.world == 1 and params.zero_stage == 0:
+            self.deepspeed.enable_backward_allreduce = False  # there is nobody to add gradients of; it would copy all of them
         if params.compile:
             self.deepspeed.compile()
         self.device = self.deepspeed.device
