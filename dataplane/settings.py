@@ -87,6 +87,7 @@ class RaySettings(Params):
 class TrainingSettings(Params):
     """How training runs on this machine, and what it keeps. Weights and ledger are the same, up to rounding where the ranks differ."""
 
+    tensorboard: str = Field("", description="Folder for TensorBoard's events of pretraining; empty for none. Needs the extra tensorboard.")
     processes: int = Field(1, ge=1, description="Ranks that a stage starts by itself; torchrun or DeepSpeed's launcher overrule it.")
     keep_checkpoints: int = Field(2, ge=1, description="How many of the newest checkpoints stay.")
     keep_every: int = Field(0, ge=0, description="Checkpoints of every so many steps stay for good; 0 for none.")

@@ -89,7 +89,7 @@ def shell(folder: Path) -> tuple[str, dict[str, str]]:
     return "set -o pipefail; ", os.environ | author | {"PATH": path, "COLUMNS": "200"}
 
 
-@pytest.mark.parametrize("name", ["lake.md", "lineage.md", "perplexity.md", "classifiers.md"])
+@pytest.mark.parametrize("name", ["lake.md", "lineage.md", "perplexity.md", "classifiers.md", "training.md"])
 def test_every_example_prints_what_the_page_shows(name: str, tmp_path: Path) -> None:
     write_crawl(tmp_path)
     write_labelled(tmp_path)

@@ -68,6 +68,7 @@ class Engine:
         import torch
 
         self.params, self.layout = params, Layout.of(params)
+        self.n_parameters = sum(p.numel() for p in model.parameters())
         hidden = model.config.pad_token_id if mask_id is None else mask_id
         self.objective = Objective(params.objective, params.mask_share, params.seed, hidden, model.config.vocab_size)
         _keep_memory()
@@ -86,6 +87,8 @@ class Engine:
                 optimizer=own_optimizer(params),
                 config=deepspeed_config(params, self.layout.world),
             )
+        if self.layout.world == 1 and params.zero_stage == 0:
+            self.deepspeed.enable_backward_allreduce = False  # there is nobody to add gradients of; it would copy all of them
         if params.compile:
             self.deepspeed.compile()
         self.device = self.deepspeed.device

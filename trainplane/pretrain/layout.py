@@ -128,7 +128,8 @@ def deepspeed_config(params: PretrainParams, world: int) -> dict[str, Any]:
         "steps_per_print": 1 << 30,
     }
     if params.parallel.tensor > 1:
-        config["tensor_parallel"] = {"autotp_size": params.parallel.tensor}
+        # Logits over the whole vocabulary on each rank: the objective takes losses by token from them.
+        config["tensor_parallel"] = {"autotp_size": params.parallel.tensor, "vocab_parallel_lm_head": False}
     return config | _optimizer(params)
 
 

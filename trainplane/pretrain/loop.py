@@ -27,6 +27,7 @@ from trainplane.pretrain.randomness import seed_step
 from trainplane.pretrain.ranks import gather, rank
 from trainplane.pretrain.schedule import learning_rate
 from trainplane.pretrain.stability import Interventions, SpikeDetector
+from trainplane.pretrain.watch import RATIOS_EVERY_STEPS, Watch, flops_per_token, memory_bytes, mfu, peak_flops
 
 LEDGER = "ledger.jsonl"
 SMOKE_STEPS = 3  # the update of the first shows in the loss of the second, the optimizer's moments in the third
@@ -80,6 +81,7 @@ class Trainer:
         self.checkpoints = Checkpoints(folder, engine.deepspeed, settings)
         self.detector, self.interventions = SpikeDetector(params.stability), Interventions()
         self.alarms = Alarms(folder, settings)
+        self.flops, self.peak = _flops(engine, packed.sequence_length), peak_flops()
         self.ledger: Ledger | None = None
         self.step, self.place, self.seconds = 0, 0, dict[int, float]()
         state = self.checkpoints.restore()
@@ -91,6 +93,7 @@ class Trainer:
         else:
             self.interventions = Interventions.parse(state["interventions"])
             self._continue(state)
+        self.watch = Watch(folder, self.step, settings.tensorboard) if rank() == 0 else None
 
     def _continue(self, state: dict[str, Any]) -> None:
         """Puts the loop where a checkpoint was made. Rollbacks made since are not forgotten."""
@@ -129,6 +132,8 @@ class Trainer:
                 loss = self._advance()
                 progress.update(bar, completed=self.step, said=f"loss {loss:.3f}")
         self.checkpoints.wait()
+        if self.watch is not None:
+            self.watch.close()
 
     def _advance(self) -> float:
         """One step, or a rollback; the loss of the step."""
@@ -136,9 +141,10 @@ class Trainer:
         skipped = self.interventions.skipped_before(step)
         first = self.place + skipped
         batch = self.packed.batch(sequences_at(self.params.seed, first, self.params.global_batch, self.packed.n_sequences))
+        waited = time.monotonic() - started
         rng = seed_step(self.params.seed, step, rank())
         rate = learning_rate(step, self.params) * self.interventions.lr_scale(step)
-        result = self.engine.step(batch, rate, step=step)
+        result = self.engine.step(batch, rate, step=step, ratios=step % RATIOS_EVERY_STEPS == 0)
         fault = None if self._overflowed(result) else self.detector.fault(result.loss, result.grad_norm)
         if fault is not None and self._stops(step, fault, result):
             self._roll_back(step, batch, result, fault)
@@ -148,7 +154,20 @@ class Trainer:
             "token_hash": batch.token_hash(), "rng": rng, "losses": result.losses, "document_losses": result.document_losses,
             "loss": result.loss, "learning_rate": rate, "grad_norm": result.grad_norm,
         })  # fmt: skip
+        self._tell(step, rate, result, batch.input_ids.size, waited)
         return result.loss
+
+    def _tell(self, step: int, rate: float, result: StepResult, n_tokens: int, waited: float) -> None:
+        """What is to be seen of a step."""
+        if self.watch is None:
+            return
+        speed = n_tokens / self.seconds[step]
+        used = None if self.peak is None else mfu(speed, self.flops, self.peak * self.engine.layout.world)
+        ratios = {f"update_ratio/{name}": ratio for name, ratio in (result.update_ratios or {}).items()}
+        self.watch.write(step, {
+            "loss": result.loss, "learning_rate": rate, "grad_norm": result.grad_norm, "tokens_per_s": speed, "mfu": used,
+            "data_wait_s": waited, "memory_bytes": memory_bytes(), **ratios,
+        })  # fmt: skip
 
     def _overflowed(self, result: StepResult) -> bool:
         """Whether DeepSpeed has skipped the update and lowers its loss scale: under fp16 that is nothing unusual."""
@@ -209,8 +228,17 @@ class Trainer:
                 fix=f"look at the evidence in {self.folder}/evidence; lower learning_rate, or raise pretrain.stability.max_rollbacks",
             )
         self._continue(state)
+        if self.watch is not None:
+            self.watch.cut(self.step)
         one = self.interventions.add(self.params.stability, step, self.step, self.params.global_batch, fault)
         write_evidence(self.folder, self.engine, self.packed, batch, result, one)
+
+
+def _flops(engine: Engine, length: int) -> float:
+    """Operations of a token; a config that does not tell its layers counts without attention."""
+    module = engine.deepspeed.module
+    layers, width = (int(getattr(module.config, name, 0)) for name in ("num_hidden_layers", "hidden_size"))
+    return flops_per_token(engine.n_parameters, layers, width, length)
 
 
 def held_out_loss(engine: Engine, held_out: HeldOut) -> float:
