@@ -12,24 +12,25 @@ process of ingest and clean over one file.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
 import contextlib
 import importlib
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import yaml
-
-if __package__ in (None, ""):  # run by its path
-    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.text_corpus import documents, options, show
 from dataplane import lockfile, schema

@@ -9,21 +9,22 @@ item of the benchmarks put in: recall is the share of them that is found, and "c
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
 import os
 import random
 import re
-import sys
 import tarfile
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-
-if __package__ in (None, ""):  # run by its path
-    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.text_corpus import documents, options, show
 

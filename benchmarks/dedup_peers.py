@@ -10,22 +10,23 @@ is lost. datatrove is run as it comes, with its splitting of English words.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
 import json
 import random
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-
-if __package__ in (None, ""):  # run by its path
-    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.minhash import NAMES, interpreters
 from benchmarks.text_corpus import documents, options

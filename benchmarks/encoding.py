@@ -9,13 +9,14 @@ windows-1252 and gb18030, undeclared.
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
-import pyarrow as pa
-
-if __package__ in (None, ""):  # run by its path
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
     sys.path[0] = str(Path(__file__).parents[1])
+
+from importlib.metadata import version
+
+import pyarrow as pa
 
 from benchmarks.text_corpus import cpu_seconds, documents, options, show
 

@@ -8,18 +8,19 @@ fastest at hand), a set. It has one hash where we have two lanes of XXH64.
 
 from __future__ import annotations
 
-import re
 import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
+import re
 import unicodedata
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import xxhash
-
-if __package__ in (None, ""):  # run by its path
-    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.text_corpus import cpu_seconds, documents, options, show
 from dataplane.corpus.exact import ExactParams, content_hashes, leaders

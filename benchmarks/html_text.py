@@ -3,15 +3,16 @@
 FOLDER is in the layout of the public data sets (html/wcxb_dev, html/zyte and so on). One JSON line a set and peer.
 """
 
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
 import argparse
 import itertools
 import json
-import sys
 from importlib.metadata import version
-from pathlib import Path
-
-if __package__ in (None, ""):  # run by its path
-    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.quality.html import ours, resiliparse, timed, trafilatura
 from benchmarks.quality.html_sets import SETS

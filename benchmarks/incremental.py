@@ -14,6 +14,12 @@ otherwise new text changes every score.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
 import argparse
 import html
 import json
@@ -21,11 +27,9 @@ import os
 import platform
 import random
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import yaml

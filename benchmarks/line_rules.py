@@ -6,14 +6,15 @@ python benchmarks/line_rules.py [--quick] [--corpus FILE_OR_FOLDER]
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
 from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
+from importlib.metadata import version
 from typing import Any
 
 import pyarrow as pa
-
-if __package__ in (None, ""):  # run by its path
-    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.text_corpus import cpu_seconds, documents, options, show
 

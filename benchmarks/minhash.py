@@ -7,15 +7,16 @@ PYTHON is the interpreter of an environment with one or more of datatrove, datas
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
-
-if __package__ in (None, ""):  # run by its path
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
     sys.path[0] = str(Path(__file__).parents[1])
+
+import json
+import subprocess
+
+import pyarrow as pa
 
 from benchmarks.text_corpus import cpu_seconds, documents, options, show
 from dataplane.corpus.minhash import MinHashParams, signatures

@@ -8,21 +8,22 @@ for the occasion, but that of the language. Peers stand in the benchmarks of eac
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
 import contextlib
 import gzip
 import io
 import json
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-if __package__ in (None, ""):  # run by its path
-    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.text_corpus import cpu_seconds, documents, options
 from dataplane.errors import ModelMissing

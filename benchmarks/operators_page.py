@@ -6,18 +6,19 @@ conformance tests), and what is measured is read from benchmarks/results. --chec
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
 import argparse
 import contextlib
 import json
-import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
-
-if __package__ in (None, ""):  # run by its path
-    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks import results
 from benchmarks.examples import Shown, rule_examples

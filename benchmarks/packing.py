@@ -9,17 +9,18 @@ peer of packing is trl's best-fit-decreasing, over the first of the documents, s
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
 import tempfile
 import time
 from collections.abc import Iterator
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-
-if __package__ in (None, ""):  # run by its path
-    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.text_corpus import options, show
 

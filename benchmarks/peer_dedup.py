@@ -8,12 +8,16 @@ threshold is given 0.8. datasketch and rensa only look up: a document goes where
 
 from __future__ import annotations
 
-import json
 import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
+import json
 import tempfile
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from pathlib import Path
 
 from peer_minhash import HASHES, WORDS, shingles
 

@@ -8,9 +8,14 @@ documentation does: 112 hash functions, shingles of 5 words. datasketch and rens
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
 import json
 import re
-import sys
 import tempfile
 import time
 from collections.abc import Callable

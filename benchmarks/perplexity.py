@@ -8,17 +8,18 @@ python benchmarks/perplexity.py [--quick] [--corpus FILE_OR_FOLDER]
 
 from __future__ import annotations
 
-import json
 import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
+import json
 import tempfile
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-
-if __package__ in (None, ""):  # run by its path
-    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.text_corpus import cpu_seconds, documents, options, show
 from dataplane.annotators.causal_lm import CausalParams

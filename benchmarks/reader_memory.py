@@ -3,6 +3,12 @@
 Each file is made in a temporary folder, read in a process of its own, and taken away. One JSON line a format.
 """
 
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
 import argparse
 import csv
 import gzip
@@ -10,11 +16,9 @@ import itertools
 import json
 import resource
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -8,17 +8,18 @@ The peer is the loop of text-dedup and of other packages for SimHash: a hash for
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
+import re
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import xxhash
-
-if __package__ in (None, ""):  # run by its path
-    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.text_corpus import cpu_seconds, documents, options, show
 from dataplane.kernels.simhash import fingerprints

@@ -9,6 +9,12 @@ has 64 bits and differs between its versions, so it is no digest; it is the fast
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
 import argparse
 import hashlib
 import json
@@ -17,7 +23,6 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 os.environ["POLARS_MAX_THREADS"] = "1"

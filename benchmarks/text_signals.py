@@ -8,19 +8,20 @@ seconds for a megabyte; its seconds are those of Gopher quality, Gopher repetiti
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
 import argparse
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
-from pathlib import Path
 
 import pyarrow as pa
-
-if __package__ in (None, ""):  # run by its path
-    sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.text_corpus import cpu_seconds, documents, options, show
 

@@ -8,17 +8,17 @@ ours takes longer; the library alone gives Python objects, ours Arrow arrays and
 
 from __future__ import annotations
 
-import os
 import sys
-import time
-from importlib.metadata import version
 from pathlib import Path
 
-import pyarrow as pa
-
-if __package__ in (None, ""):
-    # This file's folder is first on the path, where its own name would stand in for the standard library's `tokenize`.
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
     sys.path[0] = str(Path(__file__).parents[1])
+
+import os
+import time
+from importlib.metadata import version
+
+import pyarrow as pa
 
 os.environ["TOKENIZERS_PARALLELISM"] = "true"
 

@@ -9,15 +9,19 @@ both verdicts of every document over one Parquet copy of the signals, with neith
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
 import argparse
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 QUESTION = "gopher_quality.min_words=100, language.min_score=0.8"
