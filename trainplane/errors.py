@@ -3,7 +3,8 @@
 DataError
 └── TrainingError        1   training cannot go on, or proved itself wrong
     ├── NotFinite        1   a loss or gradient is NaN or infinite
-    └── LedgerBroken     1   the chain of consumed steps does not add up
+    ├── LedgerBroken     1   the chain of consumed steps does not add up
+    └── SandboxUnavailable 1 a program that a model wrote cannot be shut in, so it is not run
 """
 
 from dataplane.errors import DataError
@@ -19,3 +20,7 @@ class NotFinite(TrainingError):
 
 class LedgerBroken(TrainingError):
     """The chain of consumed steps does not add up."""
+
+
+class SandboxUnavailable(TrainingError):
+    """A program that a model wrote cannot be shut in, so it is not run."""

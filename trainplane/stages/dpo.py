@@ -52,6 +52,7 @@ def main() -> None:
             "stage": "dpo",
             "digest": weights_digest(merged),
             "parent": parent["digest"],
+            "data": params.data,
             "data_digest": files_digest(params.data, run.root),
             "steps": params.max_steps,
             "seed": params.seed,

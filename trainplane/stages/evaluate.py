@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from trainplane.align import session
 from trainplane.align.adapter import read_run
 from trainplane.data.chat import ChatEncoder, Message, read_examples
 from trainplane.data.jsonl import matching_files
+from trainplane.evaluate.consumed import Consumed, consumed, told
 from trainplane.evaluate.generation import Prompt, samples
 from trainplane.evaluate.harness import Task, read_items, read_template, run_task, verdict
 from trainplane.evaluate.params import EvaluateParams, TaskParams
@@ -83,6 +85,12 @@ def _prompts(encoder: ChatEncoder, params: EvaluateParams, questions: list[Messa
     return plain + [Prompt(question.content, ids) for question, ids in zip(questions, asked, strict=True)]
 
 
+def _marked(run: StageRun, task: Task, seen: Consumed) -> Task:
+    """The task, its verdict told of this model too."""
+    more = told(task.items, seen, run.params["decontaminate"] or {})
+    return replace(task, contamination=f"{task.contamination}; {more}" if more else task.contamination)
+
+
 def _measure(name: str, params: EvaluateParams, documents: Documents, tasks: list[Task]) -> tuple[list[Score], list[dict[str, str]]]:
     """All scores and generations of one model."""
     folder = MODELS / name
@@ -118,7 +126,8 @@ def main() -> None:
         tasks = [_task(run, wanted, params) for wanted in params.tasks]
         scores, generations = gzip_scores(documents), []
         for name in params.models:
-            measured, written = _measure(name, params, documents, tasks)
+            seen = consumed(MODELS, name, run.root)
+            measured, written = _measure(name, params, documents, [_marked(run, task, seen) for task in tasks])
             scores += measured
             generations += written
         rows: list[dict[str, Any]] = [score.row(run.run_id, params.seed) for score in scores]

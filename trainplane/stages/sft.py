@@ -41,6 +41,7 @@ def main() -> None:
             "stage": "sft",
             "digest": weights_digest(merged),
             "parent": parent["digest"],
+            "data": params.data,
             "data_digest": files_digest(params.data, run.root),
             "steps": params.max_steps,
             "seed": params.seed,
