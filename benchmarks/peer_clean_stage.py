@@ -3,14 +3,14 @@
     .venv-peers/bin/python benchmarks/peer_clean_stage.py TEXTS.jsonl LID_MODEL
 
 Every step is datatrove's own, with its defaults; a document that one filter drops is not shown to the next, as there. Texts come
+from memory and go nowhere, so that reading and writing are for nothing.
+"""
+
 import sys
 from pathlib import Path
 
 if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
     sys.path[0] = str(Path(__file__).parents[1])
-
-from memory and go nowhere, so that reading and writing are for nothing.
-"""
 
 import json
 import time

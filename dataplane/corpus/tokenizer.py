@@ -63,8 +63,8 @@ class TokenizerParams(Params):
 
     path: str = Field(
         "",
-        description="A vocabulary made before, relative to the project: a tokenizer.json, used as it is, or a .tiktoken file of ranks, which "
-        "gets the special tokens that it lacks. New text changes no id; empty trains one.",
+        description="A vocabulary made before, relative to the project: a tokenizer.json, used as it is, or a .tiktoken file of ranks, "
+        "which gets the special tokens that it lacks. New text changes no id; empty trains one.",
     )
     pattern: Literal["gpt2", "llama3", "qwen"] = Field("gpt2", description="How the family of a .tiktoken file cuts texts; GPT-NeoX: gpt2.")
     vocab_size: int = Field(
