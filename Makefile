@@ -9,6 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Two at a time; the tests of a file share what it sets up, so they stay together.
+PYTEST := python -m pytest -n 2 --dist loadfile
 
 # The public data sets that `make quality` measures on.
 DATA ?= ../shared/data
@@ -34,17 +36,17 @@ demo: $(VENV)/installed
 
 test: $(VENV)/installed
 	dataplane models fetch
-	python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-all: $(VENV)/installed
 	dataplane models fetch
-	python -m pytest
+	$(PYTEST)
 
 # The slow tests of what the lake promises: examples of the docs, history under DVC in both modes, purges, kills, a Ray cluster.
 test-histories: $(VENV)/installed
 	dataplane models fetch
-	python -m pytest tests/docs tests/end_to_end
-	python -m pytest tests/upkeep -k "cached-lance or referenced-parquet"
+	$(PYTEST) tests/docs tests/end_to_end
+	$(PYTEST) tests/upkeep -k "cached-lance or referenced-parquet"
 	python -m tests.faults.kill --count 20
 	python -m pytest tests/engine/test_ray_engine.py
 	python -m tests.faults.resume --count 3

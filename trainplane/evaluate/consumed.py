@@ -6,7 +6,6 @@ Pretraining's documents are held against the items by the decontaminate stage; h
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from trainplane.align.adapter import read_run
 from trainplane.data.jsonl import files_digest, read_records
 
 LEDGER = "consumed.jsonl"
-FIELDS = ("question", "answers")
+ITEMS = "items"  # stands for the benchmark
 
 
 @dataclass(frozen=True)
@@ -107,18 +106,13 @@ def items_consumed(items: Sequence[Mapping[str, Any]], seen: Consumed, params: M
     Returns:
         Ids of the items found, sorted, and how many items are too short to be looked for.
     """
-    from dataplane.corpus.contamination import Benchmark, DecontaminateParams, build_index, scan
+    from dataplane.corpus.contamination import DecontaminateParams, index_items, scan
 
-    known = {key: params[key] for key in ("n", "n_cjk", "min_words", "min_covered") if key in params}
-    with tempfile.TemporaryDirectory() as folder:
-        lines = [json.dumps({"id": item["id"], "question": item["question"], "answers": _answers(item)}) for item in items]
-        (Path(folder) / "items.jsonl").write_text("\n".join(lines), encoding="utf-8")
-        benchmark = Benchmark(name="items", paths=["items.jsonl"], fields=list(FIELDS), id_field="id")
-        asked = DecontaminateParams(benchmarks=[benchmark], **known)
-        index = build_index(asked, Path(folder))
+    asked = DecontaminateParams(**{key: value for key, value in params.items() if key != "benchmarks"})
+    index = index_items(((ITEMS, item["id"], [item["question"], *_answers(item)]) for item in items), asked)
     hits = scan(index, pa.array(seen.names, pa.string()), pa.array(seen.texts, pa.large_string()))
     over = hits.filter(pc.greater_equal(hits["covered"], asked.min_covered))
-    return sorted(set(over["item_id"].to_pylist())), index.skipped["items"]
+    return sorted(set(over["item_id"].to_pylist())), index.skipped.get(ITEMS, 0)
 
 
 def _answers(item: Mapping[str, Any]) -> list[str]:
