@@ -27,9 +27,9 @@ PEER_CHARS = 300_000
 
 
 def interpreters() -> list[Path]:
-    """The interpreters behind --peer, which are taken off the command line."""
+    """The interpreters behind --peer, which are taken off the command line; else that of `make bench-setup`, where it is."""
     if "--peer" not in sys.argv:
-        return [Path(".venv-peers/bin/python")]
+        return [path for path in (Path(".venv-peers/bin/python"),) if path.exists()]
     at = sys.argv.index("--peer")
     found = [Path(name) for name in sys.argv[at + 1 :]]
     del sys.argv[at:]

@@ -26,7 +26,8 @@ I64 = npt.NDArray[np.int64]
 URL = "url"
 HOW = ("", URL, "exact", "minhash", "simhash")  # what drops documents, in the order of the steps
 
-_STEP = 10_000  # documents after which the pages of mapped arrays that were touched are let go
+# Documents after which the pages of mapped arrays that were touched are let go: a touch maps 64 KB, so 2,000 hold some 300 MB.
+_STEP = 2_000
 
 # A document, some others [k], the share of hashes that each has in common with it [k] -> similarities [k].
 Similar = Callable[[int, I64, F64], F64]
