@@ -8,27 +8,27 @@ ours takes longer; the library alone gives Python objects, ours Arrow arrays and
 
 from __future__ import annotations
 
-import os
 import sys
-import time
-from importlib.metadata import version
 from pathlib import Path
-
-import pyarrow as pa
 
 if __package__ in (None, ""):
     # This file's folder is first on the path, where its own name would stand in for the standard library's `tokenize`.
     sys.path[0] = str(Path(__file__).parents[1])
 
-os.environ["TOKENIZERS_PARALLELISM"] = "true"
+import os
+import time
+from importlib.metadata import version
 
-from benchmarks.text_corpus import documents, options, show  # noqa: E402
+import pyarrow as pa
+
+from benchmarks.text_corpus import documents, options, show
 
 VOCABULARY, TRAINED_ON, BATCH, ROUNDS = 8192, 500, 1024, 5
 ALLOWED = 10.0  # percent
 
 
 def main() -> None:
+    os.environ["TOKENIZERS_PARALLELISM"] = "true"
     from dataplane.corpus.tokenizer import TokenizerParams, train
     from dataplane.corpus.tokens import TokenizeParams, tokenize
 

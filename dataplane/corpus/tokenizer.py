@@ -63,8 +63,8 @@ class TokenizerParams(Params):
 
     path: str = Field(
         "",
-        description="A vocabulary made before, relative to the project: a tokenizer.json, used as it is, or a .tiktoken file of ranks, which "
-        "gets the special tokens that it lacks. New text changes no id; empty trains one.",
+        description="A vocabulary made before, relative to the project: a tokenizer.json, used as it is, or a .tiktoken file of ranks, "
+        "which gets the special tokens that it lacks. New text changes no id; empty trains one.",
     )
     pattern: Literal["gpt2", "llama3", "qwen"] = Field("gpt2", description="How the family of a .tiktoken file cuts texts; GPT-NeoX: gpt2.")
     vocab_size: int = Field(
@@ -136,6 +136,22 @@ def given(path: Path, params: TokenizerParams) -> Tokenizer:
     if path.suffix != ".tiktoken":
         return load(path.parent, path.name)
     return from_ranks(read_ranks(path), params.pattern, SPECIAL_TOKENS)
+
+
+def extend_vocabulary(tokenizer: Tokenizer, terms: Sequence[str]) -> list[list[int]]:
+    """Makes terms of a domain tokens of their own, with the ids behind those that are there; other text keeps its ids.
+
+    Args:
+        tokenizer: Is changed.
+        terms: In the order of their ids; those that are one token already, or empty, or named before, are passed over.
+
+    Returns:
+        For each new token, the tokens that its text was made of: `trainplane.model.extend` makes its first embedding of theirs.
+    """
+    encoded = {term: tokenizer.encode(term, add_special_tokens=False).ids for term in dict.fromkeys(terms)}
+    new = {term: ids for term, ids in encoded.items() if len(ids) > 1}
+    tokenizer.add_tokens([AddedToken(term, normalized=False) for term in new])
+    return list(new.values())
 
 
 def save(tokenizer: Tokenizer, folder: Path) -> None:
