@@ -11,7 +11,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+if __package__ in (None, ""):  # run by its path
+    # This file's folder is first on the path, where its own name would stand in for the standard library's `tokenize`.
     sys.path[0] = str(Path(__file__).parents[1])
 
 import os
@@ -20,8 +21,6 @@ from importlib.metadata import version
 
 import pyarrow as pa
 
-os.environ["TOKENIZERS_PARALLELISM"] = "true"
-
 from benchmarks.text_corpus import documents, options, show
 
 VOCABULARY, TRAINED_ON, BATCH, ROUNDS = 8192, 500, 1024, 5
@@ -29,6 +28,7 @@ ALLOWED = 10.0  # percent
 
 
 def main() -> None:
+    os.environ["TOKENIZERS_PARALLELISM"] = "true"
     from dataplane.corpus.tokenizer import TokenizerParams, train
     from dataplane.corpus.tokens import TokenizeParams, tokenize
 

@@ -67,6 +67,9 @@ class TokenizerParams(Params):
         "which gets the special tokens that it lacks. New text changes no id; empty trains one.",
     )
     pattern: Literal["gpt2", "llama3", "qwen"] = Field("gpt2", description="How the family of a .tiktoken file cuts texts; GPT-NeoX: gpt2.")
+    terms: str = Field(
+        "", description="A text file of terms, one a line, relative to the project: each becomes a token of its own behind the vocabulary."
+    )
     vocab_size: int = Field(
         8192, ge=256 + len(SPECIAL_TOKENS), le=1 << 20, description="Tokens at most, the 256 bytes and 6 special tokens included."
     )
@@ -136,6 +139,34 @@ def given(path: Path, params: TokenizerParams) -> Tokenizer:
     if path.suffix != ".tiktoken":
         return load(path.parent, path.name)
     return from_ranks(read_ranks(path), params.pattern, SPECIAL_TOKENS)
+
+
+def read_terms(path: Path) -> list[str]:
+    """The terms of a file, one a line.
+
+    Raises:
+        ModelMissing: The file is not there, or not UTF-8.
+    """
+    try:
+        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelMissing(f"{path} cannot be read: {error}", where="tokenizer", fix="correct tokenizer.terms") from None
+
+
+def extend_vocabulary(tokenizer: Tokenizer, terms: Sequence[str]) -> list[list[int]]:
+    """Makes terms of a domain tokens of their own, with the ids behind those that are there; other text keeps its ids.
+
+    Args:
+        tokenizer: Is changed.
+        terms: In the order of their ids; those that are one token already, or empty, or named before, are passed over.
+
+    Returns:
+        For each new token, the tokens that its text was made of: `trainplane.model.extend` makes its first embedding of theirs.
+    """
+    encoded = {term: tokenizer.encode(term, add_special_tokens=False).ids for term in dict.fromkeys(terms)}
+    new = {term: ids for term, ids in encoded.items() if len(ids) > 1}
+    tokenizer.add_tokens([AddedToken(term, normalized=False) for term in new])
+    return list(new.values())
 
 
 def save(tokenizer: Tokenizer, folder: Path) -> None:

@@ -51,6 +51,9 @@ def main() -> None:
     with StageRun("tokenizer", inputs=("documents", "mixture"), params=("tokenizer",)) as run:
         params = TokenizerParams.parse(run.params["tokenizer"], where="tokenizer")
         made = tokenizer.given(run.root / params.path, params) if params.path else _train(run, params)
+        if params.terms:
+            added = tokenizer.extend_vocabulary(made, tokenizer.read_terms(run.root / params.terms))
+            run.metrics({"terms_added": len(added)})
         _save(made, run.root / FOLDER)
         run.metrics({"vocab_size": made.get_vocab_size(), **({"path": params.path} if params.path else {})})
 

@@ -21,6 +21,7 @@ from dataplane.corpus.tokenizer import (
     TokenizerParams,
     fertility,
     load,
+    read_terms,
     sample,
     save,
     token_id,
@@ -157,3 +158,10 @@ def test_every_special_token_is_declared_in_the_config(folder: Path) -> None:
     declared = [config["eos_token"], config["pad_token"], *config["additional_special_tokens"]]
     assert declared == list(SPECIAL_TOKENS)
     assert set(ROLES) == {"user", "assistant", "system"}
+
+
+def test_terms_are_read_one_a_line(tmp_path: Path) -> None:
+    (tmp_path / "terms.txt").write_text(" photosynthesis \n\n光合作用\n", encoding="utf-8")
+    assert read_terms(tmp_path / "terms.txt") == ["photosynthesis", "光合作用"]
+    with pytest.raises(ModelMissing, match=r"tokenizer\.terms"):
+        read_terms(tmp_path / "none.txt")

@@ -89,7 +89,7 @@ def shell(folder: Path) -> tuple[str, dict[str, str]]:
     return "set -o pipefail; ", os.environ | author | {"PATH": path, "COLUMNS": "200"}
 
 
-@pytest.mark.parametrize("name", ["lake.md", "lineage.md", "perplexity.md", "classifiers.md", "training.md"])
+@pytest.mark.parametrize("name", ["lake.md", "lineage.md", "mixture.md", "perplexity.md", "classifiers.md", "training.md"])
 def test_every_example_prints_what_the_page_shows(name: str, tmp_path: Path) -> None:
     write_crawl(tmp_path)
     write_labelled(tmp_path)
@@ -132,3 +132,15 @@ def test_the_stage_that_a_page_shows_runs_a_command_that_it_shows() -> None:
     assert [f"--out {out}" in told["cmd"] for out in told["outs"]] == [True]
     assert told["metrics"] == [f"{out}.json" for out in told["outs"]]
     assert all(f"{folder}/" in told["cmd"] for folder in told["deps"])
+
+
+def test_the_params_of_the_page_on_mixtures_are_params() -> None:
+    from dataplane.corpus.contamination import DecontaminateParams
+    from dataplane.corpus.mixture import MixParams
+
+    known = {"decontaminate": DecontaminateParams, "mix": MixParams}
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", (DOCS / "mixture.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    shown = [(name, values) for block in blocks for name, values in yaml.safe_load(block).items()]
+    assert [name for name, _ in shown] == ["decontaminate", "mix", "mix"]
+    for name, values in shown:
+        assert set(known[name].parse(values, where=name).model_dump(exclude_unset=True)) == set(values)
