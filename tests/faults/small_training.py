@@ -73,6 +73,7 @@ def train(folder: Path, packed: Packed, params: PretrainParams, settings: Traini
     """What a rank does: the run, and on rank 0 a file of what came of it."""
     from trainplane.model.build import build, weights_digest
     from trainplane.pretrain.engine import Engine
+    from trainplane.pretrain.export import whole_weights
     from trainplane.pretrain.loop import HeldOut, Trainer
 
     model = build(MODEL, vocab_size=VOCABULARY, sequence_length=LENGTH, eos_id=0, pad_id=1, seed=params.seed)
@@ -82,9 +83,11 @@ def train(folder: Path, packed: Packed, params: PretrainParams, settings: Traini
     trainer = Trainer(Engine(model, params), packed, params, folder, held_out, settings)
     (folder / f"started_{os.environ['RANK']}").touch()
     trainer.run()
+    with whole_weights(trainer.engine):
+        digest = weights_digest(model)
     if trainer.ledger is not None:
         ledger = hashlib.sha256(trainer.ledger.path.read_bytes()).hexdigest()
-        found = {"weights": weights_digest(model), "ledger": ledger, "chain": trainer.ledger.head}
+        found = {"weights": digest, "ledger": ledger, "chain": trainer.ledger.head}
         (folder / RESULT).write_text(json.dumps(found | {"interventions": trainer.interventions.to_json()}))
 
 

@@ -114,6 +114,19 @@ def test_two_ranks_see_the_same_order_and_come_to_the_same_losses_within_roundin
     np.testing.assert_allclose(one["losses"], two["losses"], rtol=1e-4)
 
 
+@pytest.mark.parametrize("zero", [2, 3])
+def test_zero_saves_whole_weights_that_are_those_of_no_zero_within_rounding(done: Path, tmp_path: Path, zero: int) -> None:
+    from trainplane.model.build import load
+
+    root = make(tmp_path / "zero")
+    (root / "params.yaml").write_text(yaml.safe_dump(PARAMS | {"pretrain": PARAMS["pretrain"] | {"zero_stage": zero}}))
+    finish(root, ranks=2)
+    one, two = (load(folder / "models/pretrain").state_dict() for folder in (done, root))
+    assert one.keys() == two.keys()
+    for name in one:
+        np.testing.assert_allclose(one[name].numpy(), two[name].numpy(), atol=2e-4, err_msg=name)
+
+
 def test_the_ledger_crosses_epochs_and_proves_itself(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from trainplane.lineage.verify import verify_run
 

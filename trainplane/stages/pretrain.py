@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from dataplane import schema
@@ -28,6 +29,7 @@ from trainplane.params import ModelParams, PretrainParams
 from trainplane.pretrain import evidence
 from trainplane.pretrain.defaults import read
 from trainplane.pretrain.engine import Engine, start_processes
+from trainplane.pretrain.export import check_export, whole_weights
 from trainplane.pretrain.loop import HeldOut, Trainer
 from trainplane.pretrain.metrics import write_curve
 from trainplane.pretrain.ranks import broadcast, die_with_parent, rank, started
@@ -70,15 +72,16 @@ def _held_out(run: StageRun, params: PretrainParams) -> HeldOut | None:
     return HeldOut.of(rows.column("input_ids").to_pylist(), length, tokenizer.eos_token_id, tokenizer.pad_token_id)
 
 
-def _save(model: Any, record: dict[str, Any], run_folder: Path) -> None:
-    """Replaces models/pretrain in one rename; evidence of spikes goes with it."""
+def _save(model: Any, record: dict[str, Any], trainer: Trainer) -> None:
+    """Replaces models/pretrain in one rename, once it is proven to load; evidence of spikes goes with it."""
     partial = FOLDER.with_name(f"{FOLDER.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     save_model(model, partial)
     for path in TOKENIZER.iterdir():
         shutil.copyfile(path, partial / path.name)
-    if (run_folder / evidence.FOLDER).is_dir():
-        shutil.copytree(run_folder / evidence.FOLDER, partial / evidence.FOLDER)
+    check_export(trainer.engine, partial, trainer.packed.batch(np.arange(1)))
+    if (trainer.folder / evidence.FOLDER).is_dir():
+        shutil.copytree(trainer.folder / evidence.FOLDER, partial / evidence.FOLDER)
     (partial / "run.json").write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     shutil.rmtree(FOLDER, ignore_errors=True)
     partial.rename(FOLDER)
@@ -128,6 +131,8 @@ def _follow() -> None:
     plan: Plan = broadcast(None)
     _, trainer = plan.trainer()
     trainer.run()
+    with whole_weights(trainer.engine):
+        pass
 
 
 def main() -> None:
@@ -139,7 +144,8 @@ def main() -> None:
         params = _params(run)
         with started(run.settings.training.processes, [sys.executable, "-m", "trainplane.stages.pretrain"]):
             model, trainer = _train(run, params)
-        _write(run, params, model, trainer)
+            with whole_weights(trainer.engine):
+                _write(run, params, model, trainer)
 
 
 def _write(run: StageRun, params: PretrainParams, model: Any, trainer: Trainer) -> None:
@@ -153,7 +159,7 @@ def _write(run: StageRun, params: PretrainParams, model: Any, trainer: Trainer) 
         "step": params.steps, "chain_hash": ledger.head, "seed": params.seed, "global_batch": params.global_batch,
         "interventions": trainer.interventions.to_json(),
     }  # fmt: skip
-    _save(model, record, trainer.folder)
+    _save(model, record, trainer)
     run.write("consumed", schema.CONSUMED, _consumed(ledger.entries(), run.run_id))
     checkpoint = {name: record.get(name) for name in schema.CHECKPOINTS.names} | {"path": FOLDER.as_posix(), "run_id": run.run_id}
     run.write("checkpoints", schema.CHECKPOINTS, [pa.RecordBatch.from_pylist([checkpoint], schema=schema.CHECKPOINTS)])

@@ -1,0 +1,65 @@
+"""From a trained engine to a model that stands alone: whole weights under every ZeRO stage, and a check of what was saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from trainplane.data.packed import Batch
+from trainplane.errors import TrainingError
+from trainplane.model.build import load
+from trainplane.model.masking import block_causal_mask
+from trainplane.pretrain.engine import Engine
+
+TOLERANCE = 1e-5  # of a logit; the same weights through the same kernels
+
+
+@contextmanager
+def whole_weights(engine: Engine) -> Iterator[None]:
+    """Has every rank hold all weights for the while; under ZeRO 3 each holds a part. Every rank has to enter."""
+    if engine.params.zero_stage < 3:
+        yield
+        return
+    import deepspeed
+
+    with deepspeed.zero.GatheredParameters(list(engine.deepspeed.module.parameters())):
+        yield
+
+
+def check_export(engine: Engine, folder: Path, batch: Batch) -> None:
+    """Loads what was saved and holds it against the engine: all weights, and the logits of a batch where a rank can compute them alone.
+
+    Raises:
+        TrainingError: They differ.
+    """
+    import torch
+
+    trained, loaded = engine.deepspeed.module, load(folder)
+    for name, saved in loaded.state_dict().items():
+        own = trained.state_dict()[name].detach().cpu().float()
+        if own.shape != saved.shape or not torch.equal(own, saved.float()):
+            raise TrainingError(
+                f"the weights {name} were saved otherwise than they were trained", where=str(folder), fix="look at the disk"
+            )
+    if engine.params.zero_stage == 3:
+        return
+    loaded = loaded.to(engine.device, next(trained.parameters()).dtype)
+    difference = float((_logits(trained, batch, engine.device) - _logits(loaded, batch, engine.device)).abs().max())
+    if not difference <= TOLERANCE:
+        raise TrainingError(
+            f"the saved model's logits differ by {difference}", where=str(folder), fix="this model cannot be saved as it is"
+        )
+
+
+def _logits(model: Any, batch: Batch, device: Any) -> Any:
+    import torch
+
+    was_training = model.training
+    model.eval()
+    ids, positions, documents = (torch.from_numpy(array).to(device) for array in (batch.input_ids, batch.position_ids, batch.documents))
+    with torch.no_grad():
+        found = model(input_ids=ids, attention_mask=block_causal_mask(documents), position_ids=positions, use_cache=False).logits.float()
+    model.train(was_training)
+    return found
