@@ -46,6 +46,7 @@ test-histories: $(VENV)/installed
 	python -m pytest tests/docs tests/end_to_end
 	python -m pytest tests/upkeep -k "cached-lance or referenced-parquet"
 	python -m tests.faults.kill --count 20
+	python -m tests.faults.resume --count 10
 
 lint: $(VENV)/installed
 	ruff check .

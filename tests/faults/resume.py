@@ -4,7 +4,8 @@
 
 The run has two ranks (gloo), two micro-batches a step, shuffled epochs of 2.5 steps, dropout, and checkpoints that are written in the
 background. It is killed at a random moment, up to three times, and then left in peace. Weights (fp32) and ledger must be equal bit for
-bit. Half of the kills end all ranks at once; half end one, and the other must end by itself.
+bit. Half of the kills end all ranks at once; half end one, and the other must end by itself. (While ranks still look for each other,
+ending the rest is the launcher's part: there all are killed.)
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tests.faults import small_training
 from tests.faults.small_training import RANKS, Run
 
 MAX_KILLS = 3  # of one run
-SHARE_AT_ANY_TIME = 0.2  # of the kills; the others fall behind the start
+SHARE_IN_START = 0.1  # of the kills; the others fall among the steps, where more can go wrong
 END_SECONDS = 60.0  # in which a rank ends once it is alone
 
 
@@ -45,30 +46,53 @@ class Trial:
 def trials(folder: Path, count: int, seed: int) -> Iterator[Trial]:
     """Kills that many times."""
     rng = random.Random(seed)
-    began = time.time()
-    expected, seconds = small_training.timed(folder / "undisturbed")
-    starting = (folder / "undisturbed" / "started_0").stat().st_mtime - began
-    if small_training.finish(folder / "again") != expected:
+    expected, starting = _undisturbed(folder / "undisturbed")
+    if _undisturbed(folder / "again")[0] != expected:
         raise RuntimeError("two undisturbed runs differ")
     done = 0
     while done < count:
-        trial = _trial(folder / "trial", rng, (starting, seconds), min(MAX_KILLS, count - done), expected)
+        trial = _trial(folder / "trial", rng, starting, min(MAX_KILLS, count - done), expected)
         done += len(trial.kills)
         if trial.kills:
             yield trial
 
 
-def _trial(folder: Path, rng: random.Random, span: tuple[float, float], most: int, expected: dict[str, Any]) -> Trial:
+def _undisturbed(folder: Path) -> tuple[dict[str, Any], tuple[float, float]]:
+    """What a run comes to, with the seconds of its start and of its steps."""
+    run = small_training.start(folder)
+    began = time.monotonic()
+    while run.alive() and not _stepping(folder):
+        time.sleep(0.001)
+    started = time.monotonic()
+    if any(run.wait()):
+        raise RuntimeError(run.said())
+    return small_training.result(folder), (started - began, time.monotonic() - started)
+
+
+def _trial(folder: Path, rng: random.Random, seconds: tuple[float, float], most: int, expected: dict[str, Any]) -> Trial:
+    """A run that is killed and then left in peace.
+
+    Args:
+        folder: Of the run.
+        rng: Says when.
+        seconds: How long it takes to start, and to train.
+        most: How often it may be killed.
+        expected: What it has to come to.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     trial = Trial()
     for _ in range(rng.randint(1, most)):
+        for path in folder.glob("started_*"):
+            path.unlink()
         run = small_training.start(folder)
-        ranks = list(range(RANKS)) if rng.random() < 0.5 else [rng.randrange(RANKS)]
-        # Starting takes longest, and little can go wrong in it.
-        at = rng.uniform(0, span[1]) if rng.random() < SHARE_AT_ANY_TIME else rng.uniform(*span)
-        if not _killed(run, ranks, at, trial):
+        in_start = rng.random() < SHARE_IN_START
+        ranks = list(range(RANKS)) if in_start or rng.random() < 0.5 else [rng.randrange(RANKS)]
+        at = rng.uniform(0, seconds[0] if in_start else seconds[1])
+        if not _killed(run, folder, in_start, ranks, at, trial):
             break
-        trial.kills.append({"ranks": ranks, "at_seconds": round(at, 3), "steps": _steps(folder), "checkpoints": _checkpoints(folder)})
+        trial.kills.append({
+            "ranks": ranks, "in_start": in_start, "seconds": round(at, 3), "steps": _steps(folder), "checkpoints": _checkpoints(folder)
+        })  # fmt: skip
     try:
         found = small_training.finish(folder)
     except RuntimeError as error:
@@ -78,9 +102,11 @@ def _trial(folder: Path, rng: random.Random, span: tuple[float, float], most: in
     return trial
 
 
-def _killed(run: Run, ranks: list[int], at: float, trial: Trial) -> bool:
-    """Waits and kills; False where the run had ended before."""
-    end = time.monotonic() + at
+def _killed(run: Run, folder: Path, in_start: bool, ranks: list[int], seconds: float, trial: Trial) -> bool:
+    """Waits, some seconds after the start or the first step, and kills; False where the run had ended before."""
+    while not in_start and run.alive() and not _stepping(folder):
+        time.sleep(0.001)
+    end = time.monotonic() + seconds
     while time.monotonic() < end and run.alive():
         time.sleep(0.001)
     if not run.alive():
@@ -88,13 +114,18 @@ def _killed(run: Run, ranks: list[int], at: float, trial: Trial) -> bool:
         return False
     run.kill(ranks)
     end = time.monotonic() + END_SECONDS
-    while run.alive():
-        if time.monotonic() > end:
-            trial.faults.append("a rank lives on without the others")
-            run.kill(list(range(RANKS)))
+    while run.alive() and time.monotonic() < end:
         time.sleep(0.002)
+    if run.alive():
+        trial.faults.append("a rank lives on without the others")
+        run.kill(list(range(RANKS)))
     run.wait()
     return True
+
+
+def _stepping(folder: Path) -> bool:
+    """Whether every rank is past its start."""
+    return all((folder / f"started_{number}").exists() for number in range(RANKS))
 
 
 def _steps(folder: Path) -> int:

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import sys
-import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,10 +179,9 @@ def finish(folder: Path, **how: Any) -> dict[str, Any]:
     codes = run.wait()
     if any(codes):
         raise RuntimeError(f"exit codes {codes}\n{run.said()}")
+    return result(folder)
+
+
+def result(folder: Path) -> dict[str, Any]:
+    """What a run came to."""
     return dict(json.loads((folder / RESULT).read_text()))
-
-
-def timed(folder: Path, **how: Any) -> tuple[dict[str, Any], float]:
-    """As `finish`, with the seconds that it took."""
-    began = time.monotonic()
-    return finish(folder, **how), time.monotonic() - began

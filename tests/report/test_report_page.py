@@ -106,7 +106,13 @@ def _training(root: Path) -> None:
     rows = [measured | {"stage": stage, "group": group, "metric": "bits_per_byte", "value": value} for stage, group, value in bits]
     _table(root, "evals", schema.EVALS, [*rows, measured | {"stage": "sft", "group": "all", "metric": "acc", "value": 0.625}])
     _json(root / "metrics/generations.json", [{"model": HOSTILE, "prompt": HOSTILE, "mode": "greedy", "text": HOSTILE}])
-    _json(root / "metrics/pretrain.json", {"steps": 2, "held_out_loss": {"2": 4.5}})
+    spike = {"spike": 2, "reason": HOSTILE, "sequences": 48, "from_step": 2, "lr_scale": 1.0}
+    _json(root / "metrics/pretrain.json", {"steps": 2, "held_out_loss": {"2": 4.5}, "rollbacks": [spike]})
+    documents = [
+        {"doc_id": _id(3), "tokens": 17, "loss": 11.75, "share": 0.5},
+        {"doc_id": HOSTILE, "tokens": 5, "loss": "nan", "share": "nan"},
+    ]
+    _json(root / "models/pretrain/evidence/step_00000002.json", {"documents": documents})
     _json(root / "models/pretrain/run.json", {"digest": HOSTILE, "step": 2})
     plots = root / "plots"
     plots.mkdir()
@@ -198,7 +204,7 @@ def test_samples_are_those_with_the_smallest_ids(html: str) -> None:
 
 
 def test_numbers_of_every_stage_are_shown(html: str) -> None:
-    for expected in ("1,234,567", "12.3\u202fkB", "0.812", "2.062", "3.250", "0.625", "3.00"):
+    for expected in ("1,234,567", "12.3\u202fkB", "0.812", "2.062", "3.250", "0.625", "3.00", "11.750"):
         assert expected in html
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -169,3 +170,28 @@ def test_changed_params_start_anew(done: Path, tmp_path: Path) -> None:
     finish(root)
     assert result(root)[0] != result(done)[0]
     assert len(Snapshot.load("consumed", root).to_table()) == 12
+
+
+def test_the_commands_of_the_page_print_what_it_shows(done: Path) -> None:
+    from tests.docs.test_console_examples import DOCS, examples, pattern, shell
+
+    before, environment = shell(done)
+    wrong = []
+    text = (DOCS / "training.md").read_text(encoding="utf-8").partition("\n## Resume\n")[2]
+    for command, shown in examples(text):
+        ran = subprocess.run(["bash", "-c", before + command], cwd=done, env=environment, capture_output=True, text=True, check=False)
+        printed = "".join(f"{line.rstrip()}\n" for line in ran.stdout.splitlines())
+        if ran.returncode or not re.fullmatch(pattern(shown), printed):
+            wrong.append(f"$ {command}\n{printed}{ran.stderr}")
+    assert wrong == []
+
+
+def test_the_settings_and_params_of_the_page_are_some() -> None:
+    from dataplane.settings import Settings
+    from tests.docs.test_console_examples import DOCS
+    from trainplane.params import PretrainParams
+
+    text = (DOCS / "training.md").read_text(encoding="utf-8")
+    settings, params = (yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    assert Settings.parse(settings, where="settings").training.processes == 2
+    assert PretrainParams.parse(params["pretrain"], where="pretrain") == PretrainParams()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,7 +157,7 @@ class Checkpoints:
             if not faults:
                 return self.folder / name
             if rank() == 0:
-                warnings.warn(f"checkpoint {name} is damaged ({', '.join(faults[:3])}): an older one is taken", stacklevel=2)
+                sys.stderr.write(f"pretrain: checkpoint {name} is damaged ({', '.join(faults[:3])}): an older one is taken\n")
         if candidates:
             raise TrainingError("every checkpoint is damaged", where=str(self.folder), fix="delete the run's journal and train again")
         return None
@@ -190,7 +191,7 @@ class Checkpoints:
             raise TrainingError(
                 f"the checkpoint is of {state['world_size']} ranks at ZeRO {state['zero_stage']}, this run of {here[0]} at ZeRO {here[1]}",
                 where=str(found),
-                fix="start as many ranks as before, or convert it: trainplane universal",
+                fix="start as many ranks as before (settings.yaml, training.processes), or delete the run's journal",
             )
         return self.load(found)
 

@@ -30,6 +30,8 @@ from trainplane.pretrain.stability import Interventions, SpikeDetector
 from trainplane.pretrain.watch import RATIOS_EVERY_STEPS, Watch, flops_per_token, memory_bytes, mfu, peak_flops
 
 LEDGER = "ledger.jsonl"
+SMOKE_STEPS = 3  # the update of the first shows in the loss of the second, the optimizer's moments in the third
+SMOKE_TOLERANCE_ON_GPU = 1e-3  # relative; kernels there sum in no fixed order
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ class Trainer:
         if state is None:
             self.ledger = Ledger(folder / LEDGER) if rank() == 0 else None
             self._save()
+            if 0 < settings.smoke_test_from <= params.steps:
+                self._smoke_test()
         else:
             self.interventions = Interventions.parse(state["interventions"])
             self._continue(state)
@@ -97,6 +101,28 @@ class Trainer:
         self.detector.restore(state["window"])
         if rank() == 0:
             self.ledger = Ledger(self.folder / LEDGER, Position(**state["ledger"]))
+
+    def _smoke_test(self) -> None:
+        """Before a long run: trains a few steps, restores the checkpoint of step 0, and trains them again.
+
+        Raises:
+            TrainingError: The losses differ: what is saved is not all that training depends on.
+        """
+        # As many as no checkpoint falls among.
+        n_steps, tried = min(SMOKE_STEPS, self.params.checkpoint_every - 1), list[list[float]]()
+        for _ in range(2):
+            tried.append([self._advance() for _ in range(n_steps)])
+            state = self.checkpoints.restore()
+            if state is None or state["step"]:
+                raise TrainingError("the checkpoint of step 0 is gone", where="smoke test", fix="look at the disk")
+            self._continue(state)
+        tolerance = SMOKE_TOLERANCE_ON_GPU if self.engine.device.type == "cuda" else 0.0
+        if not np.allclose(tried[0], tried[1], rtol=tolerance, atol=0.0):
+            raise TrainingError(
+                f"the first steps gave the losses {tried[0]}, and {tried[1]} from the checkpoint",
+                where="smoke test",
+                fix="this model cannot be resumed exactly: look for state that is neither weight nor buffer, or sums in no fixed order",
+            )
 
     def run(self) -> None:
         """Trains to the last step."""

@@ -11,13 +11,15 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 PARENT = "TERRAPLANE_PARENT"  # process that started this rank; the rank dies with it
 PR_SET_PDEATHSIG = 1  # of Linux's prctl.h
-EXIT_SECONDS = 30.0
+EXIT_SECONDS = 30.0  # in which a rank ends, once another has
+LOOK_SECONDS = 0.5
 
 
 def rank() -> int:
@@ -78,17 +80,32 @@ def started(processes: int, command: list[str]) -> Iterator[None]:
     os.environ.update(group)
     environments = [os.environ | {"RANK": str(i), "LOCAL_RANK": str(i), PARENT: str(os.getpid())} for i in range(1, processes)]
     others = [subprocess.Popen(command, env=environment, stdout=sys.stderr) for environment in environments]
+    over = threading.Event()
+    watch = threading.Thread(target=_end_with_any, args=(others, over), name="ranks", daemon=True)
+    watch.start()
     try:
         yield
+        over.set()
         for process in others:
             if process.wait(EXIT_SECONDS):
                 raise subprocess.CalledProcessError(process.returncode, command)
     finally:
+        over.set()
+        watch.join()
         for process in others:
             process.kill()
             process.wait()
         for name in group:
             os.environ.pop(name, None)
+
+
+def _end_with_any(others: list[subprocess.Popen[bytes]], over: threading.Event) -> None:
+    """Ends this process when another rank has failed and this one has not noticed: it may wait for that rank forever."""
+    while not over.wait(LOOK_SECONDS):
+        failed = [number for number, process in enumerate(others, 1) if process.poll()]
+        if failed and not over.wait(EXIT_SECONDS):
+            sys.stderr.write(f"error: rank {failed[0]} ended with {others[failed[0] - 1].returncode}, and rank 0 did not notice\n")
+            os._exit(1)
 
 
 def die_with_parent() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataplane.report.blocks import Block, Figure, Heading, Note, Section
+from dataplane.report.blocks import Block, Column, Figure, Heading, Note, Section, Table
 from dataplane.report.charts import Series, line_chart
 from dataplane.report.project import Project
 from dataplane.report.writing import number
 
 LOSS = "loss, nats a token"
+EVIDENCE = "models/pretrain/evidence"
+SHOWN_DOCUMENTS = 3  # of a spike; the file has more
 
 
 def training(project: Project) -> Section:
@@ -35,7 +37,24 @@ def _pretraining(project: Project) -> list[Block]:
             ([Series("", _points(rows, "grad_norm"))], "gradient norm", "Norm of the gradient before clipping"),
         ]
     )
-    return [*_pretraining_text(metrics), *charts] if charts else []
+    return [*_pretraining_text(metrics), *charts, *_rollbacks(project, metrics)] if charts else []
+
+
+def _rollbacks(project: Project, metrics: dict[str, Any]) -> list[Block]:
+    """Each spike that the run went back from, with the documents that added most to it."""
+    rows = []
+    for made in metrics.get("rollbacks") or []:
+        found = project.json(f"{EVIDENCE}/step_{made['spike']:08d}.json") or {}
+        documents = found.get("documents") or [{}]
+        for document in documents[:SHOWN_DOCUMENTS]:
+            # What was not finite stands there as text.
+            measured = [value if isinstance(value, int | float) else None for value in map(document.get, ("tokens", "loss", "share"))]
+            rows.append([made["spike"], made["reason"], made["sequences"], document.get("doc_id"), *measured])
+    columns = [
+        Column("Step", "int"), Column("What was wrong"), Column("Sequences skipped", "int"), Column("Document", "code"),
+        Column("Tokens", "int"), Column("Loss", "decimal"), Column("Share of the loss", "decimal"),
+    ]  # fmt: skip
+    return [Heading("Spikes that the run went back from"), Table(columns, rows)] if rows else []
 
 
 def _held_out(metrics: dict[str, Any]) -> list[tuple[float, float]]:
