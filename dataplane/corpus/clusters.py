@@ -26,8 +26,9 @@ I64 = npt.NDArray[np.int64]
 URL = "url"
 HOW = ("", URL, "exact", "minhash", "simhash")  # what drops documents, in the order of the steps
 
-# Documents after which the pages of mapped arrays that were touched are let go: a touch maps 64 KB, so 2,000 hold some 300 MB.
-_STEP = 2_000
+# Documents after which the pages of mapped arrays that were touched are let go. The system maps a file's neighbouring pages with the one
+# that is asked for, so that few documents touch much of it.
+_STEP = 500
 
 # A document, some others [k], the share of hashes that each has in common with it [k] -> similarities [k].
 Similar = Callable[[int, I64, F64], F64]
