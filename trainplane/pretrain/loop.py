@@ -83,6 +83,7 @@ class Trainer:
         self.alarms = Alarms(folder, settings)
         self.flops, self.peak = _flops(engine, packed.sequence_length), peak_flops()
         self.ledger: Ledger | None = None
+        self.watch: Watch | None = None  # there is one once the run has begun: what the smoke test does is told to nobody
         self.step, self.place, self.seconds = 0, 0, dict[int, float]()
         state = self.checkpoints.restore()
         if state is None:
