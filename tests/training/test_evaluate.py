@@ -209,7 +209,9 @@ def evaluation_project(project: Path, put, pretrained: Path, tokenizer) -> Path:
         "prompts": ["今天"],
         "max_new_tokens": 4,
         "tasks": [{"name": "terraplane_choice", "data": ["items.jsonl"]}],
+        "written": [{"name": "qa", "data": ["qa.jsonl"], "max_new_tokens": 3}],
     }
+    (project / "qa.jsonl").write_text(json.dumps({"id": "i", "question": "今天", "references": ["天气"], "lang": "zh"}) + "\n")
     (project / "params.yaml").write_text(
         yaml.safe_dump({"evaluate": params, "decontaminate": {"benchmarks": [{"name": "b", "paths": ["*.jsonl"]}]}})
     )
@@ -230,6 +232,10 @@ def test_the_stage_writes_the_scores_of_held_out_documents(evaluation_project: P
     assert overall["checkpoint"] == json.loads((pretrained / "run.json").read_text())["digest"]
     assert rows["pretrain", "held_out", "lang=zh", "bits_per_byte"]["standard_error"] is None
     assert rows["pretrain", "terraplane_choice", "all", "acc"]["contamination"] == "1 of 2 items seen in the raw corpus and dropped"
+    written = rows["pretrain", "qa", "lang=zh", "f1"]
+    assert (written["contamination"], written["checkpoint"], written["n"]) == (
+        "1 of 1 items seen in the raw corpus and dropped", overall["checkpoint"], 1,
+    )  # fmt: skip
     metrics = json.loads(Path("metrics/evaluate.json").read_text())
     assert metrics["gzip"]["bits_per_byte"] == rows["gzip", "gzip", "all", "bits_per_byte"]["value"]
     assert metrics["pretrain"]["bits_per_byte"] == overall["value"]

@@ -95,7 +95,7 @@ def test_programs_are_run_against_their_test() -> None:
         assert [solves(PROBLEM, text) for text in ("    return 1", "    return 2", "    raise SystemExit(0)")] == [True, False, False]
     except SandboxUnavailable as error:
         pytest.skip(str(error))
-    assert pass_at_k([PROBLEM], [["    return 1", "    return 0"]], 1) == [pytest.approx(0.5)]
+    assert pass_at_k([PROBLEM], [["    return 1", "    return 0"]], [1, 2]) == {1: [pytest.approx(0.5)], 2: [1.0]}
 
 
 def test_the_standard_error_of_a_mean_is_its_jackknife() -> None:

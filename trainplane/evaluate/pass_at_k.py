@@ -58,20 +58,23 @@ def solves(problem: Problem, completion: str, limits: Limits | None = None) -> b
     return run_program(program, limits).verdict == PASSED
 
 
-def pass_at_k(problems: Sequence[Problem], completions: Sequence[Sequence[str]], k: int, limits: Limits | None = None) -> list[float]:
-    """The estimate for each problem.
+def pass_at_k(
+    problems: Sequence[Problem], completions: Sequence[Sequence[str]], ks: Sequence[int], limits: Limits | None = None
+) -> dict[int, list[float]]:
+    """The estimate for each k and problem; each program is run once.
 
     Args:
         problems: To solve.
         completions: What the model wrote for each.
-        k: Programs that one may try.
+        ks: Programs that one may try.
         limits: Of each program.
 
     Raises:
         SandboxUnavailable: This machine cannot shut a program in.
         ParamsError: There are fewer than k programs for a problem.
     """
-    return [
-        estimate(len(written), sum(solves(problem, text, limits) for text in written), k)
+    counts = [
+        (len(written), sum(solves(problem, text, limits) for text in written))
         for problem, written in zip(problems, completions, strict=True)
     ]
+    return {k: [estimate(n, correct, k) for n, correct in counts] for k in ks}

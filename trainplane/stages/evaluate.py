@@ -13,16 +13,19 @@ from dataplane import schema
 from dataplane.errors import DataError
 from dataplane.lake.objectstore import write_atomically
 from dataplane.lineage.record import StageRun, stage_main
+from dataplane.params import digest
 from trainplane.align import session
 from trainplane.align.adapter import read_run
 from trainplane.data.chat import ChatEncoder, Message, read_examples
 from trainplane.data.jsonl import matching_files
 from trainplane.evaluate.consumed import Consumed, consumed, told
-from trainplane.evaluate.generation import Prompt, samples
+from trainplane.evaluate.generation import Prompt, generate, samples
 from trainplane.evaluate.harness import Task, read_items, read_template, run_task, verdict
-from trainplane.evaluate.params import EvaluateParams, TaskParams
+from trainplane.evaluate.params import EvaluateParams, ProgramParams, TaskParams, WrittenParams
 from trainplane.evaluate.perplexity import Documents, document_bits, gzip_scores, score_bits
+from trainplane.evaluate.sandbox import require_sandbox
 from trainplane.evaluate.scores import ALL, Score
+from trainplane.evaluate.written import Writer, WrittenTask, read_written_items, run_written
 from trainplane.model.build import load
 from trainplane.tokenizer import load_tokenizer
 
@@ -32,6 +35,7 @@ GENERATIONS = Path("metrics/generations.json")
 LANGUAGE = schema.signal_column("language", "lang")
 TASK_BATCH = 16
 CHAT_PROMPTS = 2
+AnyTask = Task | WrittenTask
 
 
 def _documents(run: StageRun, params: EvaluateParams) -> Documents:
@@ -62,11 +66,21 @@ def _checked_files(run: StageRun) -> set[str]:
     return {path.as_posix() for path in matching_files(globs, run.root)}
 
 
-def _task(run: StageRun, wanted: TaskParams, params: EvaluateParams) -> Task:
-    items = read_items(wanted.data, run.root)
+def _chosen(run: StageRun, items: list[dict[str, Any]], params: EvaluateParams) -> tuple[list[dict[str, Any]], str]:
+    """The items to ask, and what decontamination says of them."""
     chosen = [items[place] for place in session.choose([item["id"] for item in items], params.task_limit, params.seed)]
     seen = set(run.inputs["contamination"].to_table(columns=["item_id"]).column("item_id").to_pylist())
-    return Task(wanted.name, read_template(wanted.name), chosen, verdict(chosen, seen, _checked_files(run)))
+    return chosen, verdict(chosen, seen, _checked_files(run))
+
+
+def _task(run: StageRun, wanted: TaskParams, params: EvaluateParams) -> Task:
+    items = read_items(wanted.data, run.root)
+    return Task(wanted.name, read_template(wanted.name), *_chosen(run, items, params))
+
+
+def _written_task(run: StageRun, wanted: WrittenParams | ProgramParams, params: EvaluateParams) -> WrittenTask:
+    items = read_written_items(wanted, run.root)
+    return WrittenTask(wanted, *_chosen(run, items, params))
 
 
 def _questions() -> list[Message]:
@@ -85,13 +99,35 @@ def _prompts(encoder: ChatEncoder, params: EvaluateParams, questions: list[Messa
     return plain + [Prompt(question.content, ids) for question, ids in zip(questions, asked, strict=True)]
 
 
-def _marked(run: StageRun, task: Task, seen: Consumed) -> Task:
+def _marked(run: StageRun, task: AnyTask, seen: Consumed) -> AnyTask:
     """The task, its verdict told of this model too."""
     more = told(task.items, seen, run.params["decontaminate"] or {})
     return replace(task, contamination=f"{task.contamination}; {more}" if more else task.contamination)
 
 
-def _measure(name: str, params: EvaluateParams, documents: Documents, tasks: list[Task]) -> tuple[list[Score], list[dict[str, str]]]:
+def _writer(model: Any, encoder: ChatEncoder, max_new_tokens: int, *, chat: bool) -> Writer:
+    """The model, as what goes on from a question: a user's message where it has learnt to chat, text behind an EOS elsewhere."""
+
+    def write(question: str, temperature: float | None, seed: int) -> str:
+        ids = encoder.prompt([Message("user", question)]) if chat else [encoder.tokenizer.eos_token_id, *encoder.plain(question)]
+        return generate(
+            model, encoder.tokenizer, Prompt(question, ids), max_new_tokens=max_new_tokens, stop_ids=encoder.stop_ids(),
+            temperature=temperature, seed=seed,
+        )  # fmt: skip
+
+    return write
+
+
+def _run_task(model: Any, encoder: ChatEncoder, task: AnyTask, params: EvaluateParams, *, chat: bool) -> list[Score]:
+    if isinstance(task, Task):
+        return run_task(model, encoder.tokenizer, task, chat=chat, batch_size=TASK_BATCH)
+    as_message = chat and not isinstance(task.params, ProgramParams)  # a program is gone on with, not talked about
+    asked = digest(["chat", encoder.tokenizer.chat_template] if as_message else ["EOS question"])
+    write = _writer(model, encoder, task.params.max_new_tokens, chat=as_message)
+    return run_written(task, write, asked=asked, seed=params.seed)
+
+
+def _measure(name: str, params: EvaluateParams, documents: Documents, tasks: list[AnyTask]) -> tuple[list[Score], list[dict[str, str]]]:
     """All scores and generations of one model."""
     folder = MODELS / name
     record = read_run(folder, "evaluate")
@@ -100,7 +136,7 @@ def _measure(name: str, params: EvaluateParams, documents: Documents, tasks: lis
     encoder, chat = ChatEncoder(tokenizer), record["stage"] != "pretrain"
     scores = score_bits(documents, document_bits(model, documents.tokens, tokenizer.eos_token_id, params.batch_tokens))
     for task in tasks:
-        scores += run_task(model, tokenizer, task, chat=chat, batch_size=TASK_BATCH)
+        scores += _run_task(model, encoder, task, params, chat=chat)
     written = samples(
         model, tokenizer, name, _prompts(encoder, params, _questions(), chat=chat), max_new_tokens=params.max_new_tokens,
         stop_ids=encoder.stop_ids(), temperature=params.temperature, seed=params.seed,
@@ -123,7 +159,11 @@ def main() -> None:
     with StageRun("evaluate", inputs=INPUTS, params=("evaluate", "decontaminate")) as run, session.quiet():
         params = EvaluateParams.parse(run.params["evaluate"], where="evaluate")
         documents = _documents(run, params)
-        tasks = [_task(run, wanted, params) for wanted in params.tasks]
+        tasks: list[AnyTask] = [_task(run, wanted, params) for wanted in params.tasks]
+        tasks += [_written_task(run, wanted, params) for wanted in params.written]
+        tasks += [_written_task(run, wanted, params) for wanted in params.programs]
+        if params.programs:
+            require_sandbox()
         scores, generations = gzip_scores(documents), []
         for name in params.models:
             seen = consumed(MODELS, name, run.root)
