@@ -12,7 +12,6 @@ import statistics
 import tempfile
 import time
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 

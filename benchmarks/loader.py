@@ -11,7 +11,6 @@ import json
 import os
 import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
