@@ -251,3 +251,33 @@ def test_the_stage_writes_the_scores_of_held_out_documents(evaluation_project: P
 
 def test_defaults_hold() -> None:
     assert EvaluateParams().models == ["pretrain", "sft", "dpo"]
+
+
+@pytest.mark.slow
+def test_the_stage_marks_the_scores_of_the_model_that_was_trained_on_an_item(evaluation_project: Path, pretrained: Path) -> None:
+    import shutil
+
+    from dataplane.snapshot import Snapshot
+    from trainplane.data.jsonl import files_digest
+    from trainplane.stages import evaluate
+
+    question = "Which of the seven rivers of the northern plain carries the most water in early spring?"
+    Path("items.jsonl").write_text(json.dumps(ITEM | {"question": question}) + "\n")
+    planted = {"id": "x", "messages": [{"role": "user", "content": question}, {"role": "assistant", "content": "?"}], "split": "train"}
+    Path("instruct.jsonl").write_text(json.dumps(planted) + "\n")
+    shutil.copytree(pretrained, "models/sft")
+    before = json.loads((pretrained / "run.json").read_text())
+    data = {"data": ["instruct.jsonl"], "data_digest": files_digest(["instruct.jsonl"], Path())}
+    Path("models/sft/run.json").write_text(json.dumps({"stage": "sft", "digest": "of sft", "parent": before["digest"]} | data))
+    Path("models/sft/consumed.jsonl").write_text(json.dumps({"step": 1, "ids": ["x"]}) + "\n")
+    params = yaml.safe_load(Path("params.yaml").read_text())
+    params["evaluate"] |= {"models": ["pretrain", "sft"], "written": []}
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+
+    evaluate.main()
+    rows = Snapshot.load("evals").to_table().to_pylist()
+    seen = "1 of 1 items seen in the raw corpus and dropped"
+    assert {row["stage"]: row["contamination"] for row in rows if row["metric"] == "acc" and row["group"] == "all"} == {
+        "pretrain": seen,
+        "sft": f"{seen}; 1 of 1 items trained on",
+    }
