@@ -6,6 +6,12 @@ One JSON line a row; `ours` and `peer` are seconds that training stands still fo
 back and hashes it, which DeepSpeed's does not.
 """
 
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
 import argparse
 import json
 import statistics

@@ -6,6 +6,12 @@
 about 3 million parameters takes on these cores, with forward, backward and step. PROJECT is a project whose lake has `packed`.
 """
 
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
+    sys.path[0] = str(Path(__file__).parents[1])
+
 import argparse
 import json
 import os
