@@ -20,13 +20,13 @@ import argparse
 import json
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
 import pyarrow as pa
 
+from benchmarks.text_corpus import cpu_seconds
 from dataplane.kernels.pii_candidates import candidates
 from dataplane.transforms.scrub_pii import ScrubPii
 
@@ -49,16 +49,6 @@ for _ in range(repeats):
     best = min(best, time.process_time() - start)
 print(json.dumps([best, version("datatrove")]))
 """
-
-
-def seconds(run: Callable[[], object], repeats: int) -> float:
-    """CPU seconds of the fastest of several runs."""
-    best = float("inf")
-    for _ in range(repeats):
-        start = time.process_time()
-        run()
-        best = min(best, time.process_time() - start)
-    return best
 
 
 def row(name: str, ours: float, peer: float | None, peer_name: str, peer_version: str) -> dict[str, Any]:
@@ -96,7 +86,7 @@ def presidio(texts: Sequence[str]) -> float:
             for recognizer in recognizers:
                 recognizer.analyze(text, recognizer.supported_entities, None)
 
-    return n_bytes(texts) / seconds(run, 1)
+    return n_bytes(texts) / cpu_seconds(run, 1)
 
 
 def sample(texts: Sequence[str], chars: int) -> list[str]:
@@ -116,8 +106,8 @@ def rows(name: str, texts: list[str], peers: Path, repeats: int) -> Iterator[dic
     for what, given in ((f"{name}, without", clean), (f"{name}, as it is", texts)):
         batch = pa.record_batch({"text": pa.array(given, pa.large_string())})
         operator.transform(batch)
-        first = n_bytes(given) / seconds(lambda b=batch: candidates(b.column("text")), repeats)  # type: ignore[misc]
-        whole = n_bytes(given) / seconds(lambda b=batch: operator.transform(b), repeats)  # type: ignore[misc]
+        first = n_bytes(given) / cpu_seconds(lambda b=batch: candidates(b.column("text")), repeats)  # type: ignore[misc]
+        whole = n_bytes(given) / cpu_seconds(lambda b=batch: operator.transform(b), repeats)  # type: ignore[misc]
         trove, trove_version = datatrove(given, peers, repeats)
         yield row(f"first look, {what}", first, trove, "datatrove PIIFormatter", trove_version)
         yield row(f"scrub_pii, all kinds, {what}", whole, trove, "datatrove PIIFormatter", trove_version)

@@ -20,14 +20,14 @@ if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the 
 import argparse
 import json
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.text_corpus import cpu_seconds
 from dataplane.annotators.toxicity import PACKAGED, Toxicity
 from dataplane.annotators.url_blocklist import UrlBlocklist
 from dataplane.annotators.word_lists import packaged, read_terms
@@ -36,16 +36,6 @@ from dataplane.kernels.linear_model import Features, Model
 REPEATS, QUICK_REPEATS = 5, 2
 MB = 1_000_000
 DOMAINS, QUICK_DOMAINS = 1_000_000, 100_000
-
-
-def seconds(run: Callable[[], object], repeats: int) -> float:
-    """CPU seconds of the fastest of several runs."""
-    best = float("inf")
-    for _ in range(repeats):
-        start = time.process_time()
-        run()
-        best = min(best, time.process_time() - start)
-    return best
 
 
 def row(name: str, amount: float, unit: str, ours: float, peer: float, peer_name: str, peer_version: str) -> dict[str, Any]:
@@ -65,7 +55,7 @@ def word_lists(text: pa.Array, name: str, repeats: int) -> dict[str, Any]:
     def peer() -> list[int]:
         return [len(automaton.find_matches_as_indexes(value.lower())) for value in text.to_pylist()]
 
-    taken = (seconds(lambda: operator.annotate(batch), repeats), seconds(peer, repeats))
+    taken = (cpu_seconds(lambda: operator.annotate(batch), repeats), cpu_seconds(peer, repeats))
     return row(f"word lists, {name}", text.nbytes / MB, "MB/s", *taken, "ahocorasick_rs", version("ahocorasick_rs"))
 
 
@@ -80,7 +70,7 @@ def classifier(text: pa.Array, name: str, repeats: int) -> dict[str, Any]:
     def peer() -> Any:
         return vectorizer.transform(text.to_pylist()) @ weights
 
-    taken = (seconds(lambda: model.probabilities(text), repeats), seconds(peer, 1))
+    taken = (cpu_seconds(lambda: model.probabilities(text), repeats), cpu_seconds(peer, 1))
     return row(f"classifier, {name}", text.nbytes / MB, "MB/s", *taken, "scikit-learn", version("scikit-learn"))
 
 
@@ -105,7 +95,7 @@ def block_list(n: int, repeats: int) -> dict[str, Any]:
     found = int((operator.annotate(batch)["categories"].value_lengths().to_numpy() > 0).sum())
     if found != sum(map(suffixes, urls)):
         sys.exit("the block list and the plain set do not agree")
-    taken = (seconds(lambda: operator.annotate(batch), repeats), seconds(lambda: [suffixes(url) for url in urls], 1))
+    taken = (cpu_seconds(lambda: operator.annotate(batch), repeats), cpu_seconds(lambda: [suffixes(url) for url in urls], 1))
     return row(f"block list of {n:,} domains", len(urls) / 1000, "1,000 addresses/s", *taken, "Python set", sys.version.split()[0])
 
 

@@ -54,8 +54,8 @@ def test_ids_of_a_long_text_are_those_of_the_whole(tokenizer: Tokenizer, parts: 
 def test_pieces_are_the_text_and_no_longer_than_allowed(text: str, size: int) -> None:
     cut = list(pieces(text, size))
     assert "".join(cut) == text
-    assert all(len(piece) <= size for piece in cut)
-    assert all(cut[:-1])
+    assert [piece for piece in cut if len(piece) > size] == []
+    assert "" not in cut[:-1]
 
 
 def test_special_tokens_in_a_text_are_text(tokenizer: Tokenizer) -> None:

@@ -114,7 +114,7 @@ def test_every_pipeline_of_a_page_is_one(name: str) -> None:
     text = (DOCS / name).read_text(encoding="utf-8")
     blocks = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)]
     pipelines = [block["clean"]["pipeline"] for block in blocks if "clean" in block]
-    assert pipelines
+    assert pipelines != []
     for pipeline in pipelines:
         for step in pipeline:
             operator = operator_class(step["use"])(step.get("params"))
@@ -133,7 +133,7 @@ def test_the_stage_that_a_page_shows_runs_a_command_that_it_shows() -> None:
     assert told["cmd"] in shown
     assert [f"--out {out}" in told["cmd"] for out in told["outs"]] == [True]
     assert told["metrics"] == [f"{out}.json" for out in told["outs"]]
-    assert all(f"{folder}/" in told["cmd"] for folder in told["deps"])
+    assert [folder for folder in told["deps"] if f"{folder}/" not in told["cmd"]] == []
 
 
 def test_the_params_of_the_page_on_mixtures_are_params() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import sys
 import threading
 import time
@@ -21,6 +20,7 @@ from dataplane.engine.units import Unit
 from dataplane.errors import DataError, EnvironmentFault
 from dataplane.settings import Settings
 from dataplane.snapshot import Snapshot
+from tests.engine.test_local_engine import DieAlways, DieOnce, Square
 from tests.stages.test_incremental import STAGES, digests, put_files, put_params
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]  # Ray leaves sockets and processes behind
@@ -33,42 +33,24 @@ def cluster() -> Iterator[Any]:
     import ray.cluster_utils
     from ray import cloudpickle
 
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers know the installed packages, not the tests
+    for tests in (sys.modules[__name__], sys.modules[Square.__module__]):  # workers know the installed packages, not the tests
+        cloudpickle.register_pickle_by_value(tests)
     found = ray.cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     found.add_node(num_cpus=1)
     yield found
     found.shutdown()
 
 
-class Square:
-    """Squares a number, and notes on which node."""
-
-    def __init__(self, notes: Path) -> None:
-        self.notes = notes
+class Where(Square):
+    """Takes its time, and notes on which node it was."""
 
     def __call__(self, unit: int) -> int:
         import ray
 
         time.sleep(0.2)
         with self.notes.open("a") as stream:
-            stream.write(f"{unit} {ray.get_runtime_context().get_node_id()}\n")
+            stream.write(f"{ray.get_runtime_context().get_node_id()}\n")
         return unit * unit
-
-
-class DieOnce(Square):
-    def __call__(self, unit: int) -> int:
-        marker = self.notes.with_name("died")
-        if unit == 3 and not marker.exists():
-            marker.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().__call__(unit)
-
-
-class DieAlways(Square):
-    def __call__(self, unit: int) -> int:
-        if unit == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().__call__(unit)
 
 
 class Refuse(Square):
@@ -86,14 +68,14 @@ def run(task: Any, units: list[int], root: Path, cluster: Any) -> list[Any]:
 
 
 def test_results_come_in_the_order_of_the_units_from_both_nodes(tmp_path: Path, cluster: Any) -> None:
-    assert run(Square(tmp_path / "notes"), list(range(12)), tmp_path, cluster) == [n * n for n in range(12)]
-    assert len({line.split()[1] for line in (tmp_path / "notes").read_text().splitlines()}) == 2
+    assert run(Where(tmp_path / "notes"), list(range(12)), tmp_path, cluster) == [n * n for n in range(12)]
+    assert len(set((tmp_path / "notes").read_text().splitlines())) == 2
 
 
 def test_finished_units_are_not_done_again(tmp_path: Path, cluster: Any) -> None:
     run(Square(tmp_path / "notes"), [5], tmp_path, cluster)
     assert run(Square(tmp_path / "notes"), [5, 7], tmp_path, cluster) == [25, 49]
-    assert [line.split()[0] for line in (tmp_path / "notes").read_text().splitlines()] == ["5", "7"]
+    assert (tmp_path / "notes").read_text().split() == ["5", "7"]
 
 
 def test_a_worker_that_dies_is_replaced(tmp_path: Path, cluster: Any) -> None:
@@ -122,7 +104,7 @@ def test_a_lost_node_costs_time_and_nothing_else(tmp_path: Path, cluster: Any) -
 
     thread = threading.Thread(target=lose)
     thread.start()
-    assert run(Square(notes), list(range(30)), tmp_path, cluster) == [n * n for n in range(30)]
+    assert run(Where(notes), list(range(30)), tmp_path, cluster) == [n * n for n in range(30)]
     thread.join()
 
 

@@ -35,7 +35,7 @@ def test_published_marks_give_what_datatrove_gives(texts: list[str], terminal: b
         filter_no_terminal_punct=terminal, min_num_sentences=-1, filter_lorem_ipsum=False, filter_curly_bracket=False
     )
     documents = [Document(text=text, id="") for text in texts]
-    assert all(peer.filter(document) for document in documents)
+    assert [document.text for document in documents if peer.filter(document) is not True] == []
     assert rewrite(*texts, marks="published", terminal_punctuation=terminal)[0] == [document.text for document in documents]
 
 

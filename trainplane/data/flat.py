@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dataplane.errors import DataError
-from trainplane.data.packed import I64, Batch, batch_of_spans
+from trainplane.data.packed import I64, Batch, batch_of_spans, places_in
 
 
 class FlatPacked:
@@ -31,9 +31,7 @@ class FlatPacked:
         """The sequences with these ids; a sequence's id is its row."""
         starts = self._bounds[seq_ids]
         counts = self._bounds[seq_ids + 1] - starts
-        ends = np.cumsum(counts)
-        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
-        spans = self._spans[places]
+        spans = self._spans[np.repeat(starts, counts) + places_in(counts)]
         return batch_of_spans(seq_ids, self._ids[seq_ids].astype(np.int64), counts, spans[:, 0], spans[:, 2])
 
 

@@ -150,6 +150,11 @@ def make_batch(seq_ids: I64, input_ids: I64, spans: pa.ChunkedArray | Sequence[S
     return batch_of_spans(seq_ids, input_ids, counts.astype(np.int64), starts.astype(np.int64), lengths.astype(np.int64))
 
 
+def places_in(lengths: I64) -> I64:
+    """0, 1, ... for each of these lengths (int64 [k]), one after another: int64 [sum of them]."""
+    return np.arange(lengths.sum(), dtype=np.int64) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
+
 def batch_of_spans(seq_ids: I64, input_ids: I64, counts: I64, starts: I64, lengths: I64) -> Batch:
     """As `make_batch`, from the numbers of the spans.
 
@@ -162,8 +167,7 @@ def batch_of_spans(seq_ids: I64, input_ids: I64, counts: I64, starts: I64, lengt
     """
     n, width = input_ids.shape
     first = np.repeat(np.arange(n) * width, counts) + starts  # of each span, in the flattened batch
-    numbers = np.arange(len(starts)) - np.repeat(np.cumsum(counts) - counts, counts)
-    position = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    numbers, position = places_in(counts), places_in(lengths)
     places = np.repeat(first, lengths) + position
     documents, positions = np.full(n * width, PADDING, np.int64), np.zeros(n * width, np.int64)
     documents[places] = np.repeat(numbers, lengths)
