@@ -49,7 +49,7 @@ test-histories: $(VENV)/installed
 	$(PYTEST) tests/upkeep -k "cached-lance or referenced-parquet"
 	python -m tests.faults.kill --count 20
 	python -m pytest tests/engine/test_ray_engine.py
-	python -m tests.faults.resume --count 3
+	python -m tests.faults.resume --count 10
 
 lint: $(VENV)/installed
 	ruff check .

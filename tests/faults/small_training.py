@@ -64,9 +64,10 @@ def preload() -> None:
     import deepspeed  # noqa: F401
     import transformers  # noqa: F401
 
-    from trainplane.model.build import build
+    from trainplane.model.build import outline
 
-    build(MODEL, vocab_size=VOCABULARY, sequence_length=LENGTH, eos_id=0, pad_id=1, seed=0)
+    # Not `build`: its check of the model takes threads, and a forked rank that inherits them waits for ever.
+    outline(MODEL, vocab_size=VOCABULARY, sequence_length=LENGTH, eos_id=0, pad_id=1)
 
 
 def train(folder: Path, packed: Packed, params: PretrainParams, settings: TrainingSettings) -> None:
