@@ -102,7 +102,8 @@ def verify(root: Path = Path()) -> dict[str, Any]:
         raise PluginError(f"{FILE} is missing", fix=FIX) from None
     except ValueError:
         raise PluginError(f"{FILE} is damaged", fix=FIX) from None
-    changed = sorted(_differences("", {key: locked.get(key) for key in current()}, current()))
+    installed = current()
+    changed = sorted(_differences("", {key: locked.get(key) for key in installed}, installed))
     if changed:
         raise PluginError(f"the installed code is not what {FILE} says: {', '.join(changed)}", fix=FIX)
     return dict(locked)

@@ -30,7 +30,7 @@ GITIGNORE = """\
 DVCIGNORE = "journal/\n.venv/\n"
 SETTINGS = """\
 # Where and how fast a run goes; nothing here changes an output.
-workers: 0    # processes; 0 takes one for each core
+workers: 0    # processes; 0 takes one for each core, and none where only a few rows are new
 # Where the tables lie; `dataplane lake move` changes it.
 """
 

@@ -103,7 +103,7 @@ class Settings(Params):
     engine: Literal["local", "ray"] = Field(
         "local", description="local: stages work in processes of this machine; ray: on a Ray cluster. The digests are the same."
     )
-    workers: int = Field(0, ge=0, description="Worker processes of engine local; 0 takes one for each core.")
+    workers: int = Field(0, ge=0, description="Worker processes of engine local; 0 takes one for each core, and none for a few rows.")
     ray: RaySettings = Field(default_factory=lambda: RaySettings.parse(None, where="ray"), description="The cluster of engine ray.")
     models: str = Field("", description="Folder of fetched models; empty takes the user's cache folder.")
     lake: LakeSettings = Field(default_factory=lambda: LakeSettings.parse(None, where="lake"), description="Where the tables lie.")

@@ -62,6 +62,10 @@ class Part:
     rows: I64
     carried: Carried | None = None
 
+    def new_rows(self) -> int:
+        """How many of them have to be worked on."""
+        return len(self.rows) if self.carried is None else int(self.carried.new.sum())
+
 
 class RowsTask(TableTask):
     """A task in which each row that is written belongs to one row of the input, and has its doc_id.
@@ -97,7 +101,8 @@ class RowsTask(TableTask):
         done = {unit.key for unit in found if (result := journal.get(unit.key)) is not None and present(result)}
         undone = [unit for unit in found if unit.key not in done]
         carried = dict(zip((unit.key for unit in undone), self._carry(undone, done, journal), strict=True))
-        return [Unit(unit.key, Part(unit.work, carried.get(unit.key))) for unit in found]
+        parts = [Part(unit.work, carried.get(unit.key)) for unit in found]
+        return [Unit(unit.key, part, part.new_rows()) for unit, part in zip(found, parts, strict=True)]
 
     def made(self, written: Mapping[str, Snapshot]) -> dict[str, Any]:
         """What the journal has to say, for `units` of a later run."""

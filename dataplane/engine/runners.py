@@ -11,6 +11,7 @@ from dataplane.engine.mapping import Runner, Task
 from dataplane.engine.units import Unit
 from dataplane.settings import Settings
 
+FEW_ROWS = 1024  # of all units together
 
 def runner(settings: Settings, root: Path) -> Runner:
     """Processes of this machine, or a Ray cluster.
@@ -23,6 +24,12 @@ def runner(settings: Settings, root: Path) -> Runner:
     def run(task: Task, units: Sequence[Unit], todo: list[int]) -> Iterator[tuple[int, Any]]:
         if settings.engine == "ray":
             return ray.run(task, units, todo, root, settings.ray)
-        return local.run(task, units, todo, settings.n_workers())
+        return local.run(task, units, todo, 1 if _stays(settings, [units[i] for i in todo]) else settings.n_workers())
 
     return run
+
+
+def _stays(settings: Settings, units: Sequence[Unit]) -> bool:
+    """Whether the work stays in this process: nobody asked for workers, and it would be done before they have loaded their models."""
+    rows = [unit.rows for unit in units]
+    return not settings.workers and None not in rows and sum(n for n in rows if n) <= FEW_ROWS

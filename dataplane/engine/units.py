@@ -27,10 +27,12 @@ class Unit:
     Attributes:
         key: Digest of all that its result depends on beside params and code.
         work: What the task is given.
+        rows: How many rows have to be worked on; None where nobody knows.
     """
 
     key: str
     work: Any
+    rows: int | None = None
 
 
 def ranges(snapshot: Snapshot, unit_rows: int) -> list[Unit]:

@@ -166,8 +166,8 @@ def _with_earlier(unit: Unit, earlier: Sequence[EarlierRun], present: Present) -
     for run in earlier:
         result = run.result(unit.key)
         if result is not None and present(result):
-            return Unit(unit.key, Work(unit.work, run.documents, result))
-    return Unit(unit.key, Work(unit.work))
+            return Unit(unit.key, Work(unit.work, run.documents, result), unit.rows)
+    return Unit(unit.key, Work(unit.work), unit.rows)
 
 
 def main() -> None:
