@@ -13,6 +13,7 @@ from dataplane.settings import Settings
 
 FEW_ROWS = 1024  # of all units together
 
+
 def runner(settings: Settings, root: Path) -> Runner:
     """Processes of this machine, or a Ray cluster.
 

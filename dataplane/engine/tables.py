@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,22 @@ class Result:
         """From what the journal keeps."""
         tables = {table: [Fragment(**f) for f in fragments] for table, fragments in values["tables"].items()}
         return cls(tables, Counter(values["counts"]))
+
+
+def served_by(results: Sequence[Result], table: str, fragments: Sequence[Fragment]) -> list[Result]:
+    """The results with a table's fragments as they were committed.
+
+    A content that the table had before is served by the files of that time, and the new ones are swept. Where rows are not cut
+    into fragments as they were then, the results stay as they are.
+    """
+    written = [fragment for result in results for fragment in result.tables.get(table, [])]
+    if [(f.rows, f.total) for f in written] != [(f.rows, f.total) for f in fragments]:
+        return list(results)
+    rest = iter(fragments)
+    return [
+        replace(result, tables={name: list(islice(rest, len(of))) if name == table else of for name, of in result.tables.items()})
+        for result in results
+    ]
 
 
 class Present:

@@ -23,7 +23,7 @@ from dataplane.engine import mapping
 from dataplane.engine.journal import Journal, stage_lock
 from dataplane.engine.rows import WORKED_ON, RowsTask
 from dataplane.engine.runners import runner
-from dataplane.engine.tables import Present, Result, TableTask
+from dataplane.engine.tables import Present, Result, TableTask, served_by
 from dataplane.engine.units import Unit
 from dataplane.errors import AccountingError, ParamsError, TerraplaneError, of_system
 from dataplane.lake.objectstore import write_atomically
@@ -133,6 +133,7 @@ class StageRun:
             table: self._commit(table, schema, [result.tables.get(table, []) for result in results])
             for table, schema in task.tables.items()
         }
+        _correct(journal, units, results, written)
         journal.keep({unit.key for unit in units})
         return written
 
@@ -217,6 +218,16 @@ class StageRun:
         fresh = f", {self._effort['done']:,} of {self._effort['units']:,} units done now" if self._effort else ""
         fresh += f" ({self._effort['rows']:,} rows)" if self._effort.get("rows") else ""
         return f"{self.stage}: {rows or 'done'}{fresh} ({time.monotonic() - self._clock:.1f} s)"
+
+
+def _correct(journal: Journal, units: Sequence[Unit], results: Sequence[Result], written: Mapping[str, Snapshot]) -> None:
+    """Has the journal name the files that serve, where they are not the ones that were written."""
+    served = results
+    for table, snapshot in written.items():
+        served = served_by(served, table, snapshot.fragments())
+    for unit, noted, serving in zip(units, results, served, strict=True):
+        if serving != noted:
+            journal.put(unit.key, serving.to_json())
 
 
 def _data_files(tables: Iterable[str], root: Path) -> dict[tuple[str, str], int]:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,8 @@ import pytest
 from filelock import FileLock
 
 from dataplane import lockfile
+from dataplane.engine.tables import TableTask
+from dataplane.engine.units import Unit
 from dataplane.errors import AccountingError, DataError, LakeBusy, ParamsError, PluginError
 from dataplane.lineage.record import StageRun
 from dataplane.snapshot import Snapshot
@@ -110,3 +113,27 @@ def test_a_killed_run_resumes_and_gives_the_undisturbed_digest(ready: Path) -> N
     assert resumed.to_table()["n"].to_pylist() == [0, 0, 1, 1, 2, 2, 3, 3]
     assert len(list(Path(resumed.uri, "data").iterdir())) == 4
     assert sorted(record["status"] for record in records(ready)) == ["COMPLETE", "COMPLETE", "RUNNING"]
+
+
+class Numbers(TableTask):
+    def run(self, unit: int) -> Iterator[tuple[str, pa.RecordBatch]]:
+        self.counts["run"] += 1
+        yield "numbers", pa.record_batch({"n": [unit, unit]}, schema=SCHEMA)
+
+
+@pytest.mark.parametrize("lake_format", ["lance", "parquet"])
+def test_what_gave_an_older_content_under_a_new_identity_is_not_done_again(
+    ready: Path, lake_format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERRAPLANE_LAKE_FORMAT", lake_format)
+
+    def done(identity: str, numbers: range) -> int:
+        with StageRun("s") as run:
+            run.map(Numbers(run.root, {"numbers": SCHEMA}), [Unit(str(i), i) for i in numbers], run.journal(code=identity))
+        return int(max(records(ready), key=lambda record: record["started_at"])["effort"]["done"])
+
+    assert done("old", range(4)) == 4
+    assert done("new", range(4)) == 4
+    assert done("new", range(4)) == 0
+    assert done("new", range(5)) == 1
+    assert Snapshot.load("numbers", ready).to_table()["n"].to_pylist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
