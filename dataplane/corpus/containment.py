@@ -16,6 +16,7 @@ from dataplane import schema
 from dataplane.corpus.contamination import DecontaminateParams, Index, index_items, scan
 from dataplane.engine.documents import chosen_ids
 from dataplane.errors import DataError, UsageError, did_you_mean
+from dataplane.kernels.members import Members
 from dataplane.snapshot import Snapshot, open_store, tables
 
 CONSUMED = "consumed"
@@ -76,9 +77,9 @@ def look_for(items: Mapping[str, Sequence[str]], within: str, params: Decontamin
 
 
 def _scanned(index: Index, within: str, root: Path) -> Iterator[pa.RecordBatch]:
-    wanted = None if within == "documents" else _ids(within, root)
+    wanted = None if within == "documents" else Members.of(_ids(within, root))
     for batch in Snapshot.load("documents", root).batches(["doc_id", "text"]):
-        part = batch if wanted is None else batch.filter(pc.is_in(batch.column("doc_id"), wanted))
+        part = batch if wanted is None else wanted.rows(batch)
         if len(part):
             yield scan(index, part.column("doc_id"), part.column("text"))
 
@@ -107,7 +108,7 @@ def _consumed(root: Path) -> pa.Array:
 
 
 def _documents(packed: Snapshot, seq_ids: set[int]) -> Iterator[pa.Array]:
-    wanted = pa.array(sorted(seq_ids), pa.int64())
+    wanted = Members.of(pa.array(seq_ids, pa.int64()))
     for batch in packed.batches(["seq_id", "spans"]):
-        part = batch.filter(pc.is_in(batch.column("seq_id"), wanted))
+        part = wanted.rows(batch, "seq_id")
         yield pc.struct_field(part.column("spans").flatten(), "doc_id").unique()

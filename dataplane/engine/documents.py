@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dataplane.engine.rows import BATCH_ROWS, I64, RowsTask, read_rows
 from dataplane.engine.units import Unit, ranges
 from dataplane.kernels.hashing import row_hashes, sum128
+from dataplane.kernels.members import Members
 from dataplane.params import digest
 from dataplane.snapshot import Snapshot
 
@@ -43,12 +43,12 @@ class DocumentsTask(RowsTask):
         A unit's key changes with the chosen documents' ids, texts and `columns`, and with nothing else: signals may come and go.
         """
         documents, *ids = inputs
-        wanted, data = chosen_ids(ids), documents.open()
+        wanted, data = members(ids), documents.open()
         found = []
         for offset, count in (unit.work for unit in ranges(documents, UNIT_ROWS)):
             rows, total, at = [], 0, offset
             for batch in data.batches(self.told_by, None, UNIT_ROWS, offset, count):
-                places = np.flatnonzero(pc.is_in(batch.column("doc_id"), wanted))
+                places = np.flatnonzero(wanted.hold(batch.column("doc_id")))
                 total += sum128(row_hashes(batch.take(pa.array(places))))
                 rows.append(at + places)
                 at += len(batch)
@@ -73,11 +73,16 @@ def chosen_ids(snapshots: Sequence[Snapshot]) -> pa.Array:
     return pa.chunked_array([chunk for column in columns for chunk in column.chunks], pa.string()).unique()
 
 
+def members(snapshots: Sequence[Snapshot]) -> Members:
+    """The doc_ids of these tables, to hold batches against."""
+    return Members.of(*(snapshot.to_table(columns=["doc_id"]).column("doc_id") for snapshot in snapshots))
+
+
 def chosen(documents: Snapshot, ids: Sequence[Snapshot], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The chosen documents in stored order, in this process."""
-    wanted = chosen_ids(ids)
+    wanted = members(ids)
     for batch in documents.batches(columns=["doc_id", *columns], batch_size=BATCH_ROWS):
-        part = batch.filter(pc.is_in(batch.column("doc_id"), wanted))
+        part = wanted.rows(batch)
         if len(part):
             yield part
 

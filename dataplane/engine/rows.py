@@ -24,6 +24,7 @@ from dataplane.engine.tables import Present, TableTask
 from dataplane.engine.units import Unit
 from dataplane.errors import DataError
 from dataplane.kernels.hashing import U64, row_hashes
+from dataplane.kernels.members import Bools, Members
 from dataplane.lake.store import Data
 from dataplane.snapshot import Snapshot, content_sum, find_version
 
@@ -32,7 +33,6 @@ WORKED_ON = "worked on"  # what a unit counts: rows that were not taken over
 READ_THROUGH = 8  # rows that lie closer together than this are read with what is between them
 
 I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -139,10 +139,9 @@ class RowsTask(TableTask):
             return [None] * len(undone)
         # No row of a unit that the journal knows can be in another one.
         gone = [unit for unit in self.parts(seen) if unit.key not in done]
-        known = np.concatenate([np.zeros((0, 2), np.uint64), *(self._told(seen[0], unit)[1] for unit in gone)])
-        known = known[np.argsort(known[:, 0])]
+        known = Members(np.concatenate([np.zeros((0, 2), np.uint64), *(self._told(seen[0], unit)[1] for unit in gone)]))
         now = [self._told(self.inputs[0], unit) for unit in undone]
-        return self._places([ids for ids, _ in now], [~_among(hashes, known) for _, hashes in now])
+        return self._places([ids for ids, _ in now], [~known.among(hashes) for _, hashes in now])
 
     def _find_earlier(self, journal: Journal) -> list[Snapshot]:
         """The inputs of the last run under this identity; notes what it wrote. Empty where something of it is gone."""
@@ -243,12 +242,3 @@ def _through(data: Data, rows: I64, columns: Sequence[str], batch_rows: int) -> 
         at += len(batch)
         if len(inside):
             yield batch if len(inside) == len(batch) else batch.take(pa.array(inside))
-
-
-def _among(hashes: U64, known: U64) -> Bools:
-    """Whether each hash [n, 2] is one of the known [m, 2], which are sorted by their first word."""
-    if not len(known):
-        return np.zeros(len(hashes), np.bool_)
-    nearest = known[np.minimum(np.searchsorted(known[:, 0], hashes[:, 0]), len(known) - 1)]
-    found: Bools = (nearest == hashes).all(axis=1)
-    return found

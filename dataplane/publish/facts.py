@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dataplane.engine.rows import BATCH_ROWS
+from dataplane.kernels.members import Members
 from dataplane.publish.origin import Stage, stages
 from dataplane.publish.rows import ALL, Rows
 from dataplane.snapshot import Snapshot
@@ -109,7 +110,7 @@ def _documents(rows: Rows, made: Sequence[Stage], root: Path) -> pa.Table:
     wanted = _doc_ids(rows)
     batches = data.batches(columns, None, BATCH_ROWS, 0, None)
     if wanted is not None:
-        batches = (batch.filter(pc.is_in(batch.column("doc_id"), wanted)) for batch in batches)
+        batches = map(Members.of(wanted).rows, batches)
     return pa.Table.from_batches(batches, schema=pa.schema([data.schema.field(name) for name in columns]))
 
 

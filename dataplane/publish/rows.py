@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dataplane.errors import DataError, UsageError, did_you_mean
+from dataplane.kernels.members import Members
 from dataplane.snapshot import Snapshot, read_tags, resolve, tables
 
 ALL = "all"
@@ -108,11 +109,11 @@ class Rows:
 
     def _filtered(self, ids: Snapshot) -> Iterator[pa.RecordBatch]:
         """Chosen rows in stored order."""
-        wanted = self.chosen
+        wanted = Members.of(self.chosen)
         read = list(dict.fromkeys(["doc_id", *self.columns]))
         count = 0
         for batch in self._data.batches(read, None, CHUNK_ROWS, 0, None):
-            part = batch.filter(pc.is_in(batch.column("doc_id"), wanted))
+            part = wanted.rows(batch)
             count += len(part)
             yield part.select(self.columns)
         if count != len(wanted):

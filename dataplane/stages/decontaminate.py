@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dataplane import schema
 from dataplane.corpus.benchmark_items import benchmark_files
 from dataplane.corpus.contamination import DecontaminateParams, Index, build_index, by_benchmark, contaminated, scan
 from dataplane.engine.documents import DocumentsTask, ids_batch
+from dataplane.kernels.members import Members
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.operator import file_digest
 from dataplane.snapshot import Snapshot
@@ -29,10 +29,10 @@ class Scan(DocumentsTask):
         yield "contamination", scan(self.index, batch.column("doc_id"), batch.column("text"))
 
 
-def _kept(ids: Snapshot, gone: pa.Array) -> Iterator[pa.RecordBatch]:
+def _kept(ids: Snapshot, gone: Members) -> Iterator[pa.RecordBatch]:
     for batch in ids.batches():
         column = batch.column("doc_id")
-        yield ids_batch(column.filter(pc.invert(pc.is_in(column, gone))))
+        yield ids_batch(column.filter(pa.array(~gone.hold(column))))
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def main() -> None:
         journal = run.journal(params=params.model_dump(mode="json"), benchmarks=files)
         hits = run.map_rows(task, journal)["contamination"].to_table()
         gone = contaminated(hits, params)
-        kept = run.write("decontaminated", schema.IDS, _kept(ids, gone))
+        kept = run.write("decontaminated", schema.IDS, _kept(ids, Members.of(gone)))
         run.account(rows_in=ids.rows, kept=kept.rows, dropped=len(gone))
         run.metrics({"hits": hits.num_rows, "by_benchmark": by_benchmark(hits, index, params)})
 

@@ -15,6 +15,7 @@ from dataplane import schema, tombstones
 from dataplane.engine.tables import TableTask
 from dataplane.engine.units import Unit, content_groups
 from dataplane.errors import DataError
+from dataplane.kernels.members import Members
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.operator import file_digest
 from dataplane.params import digest
@@ -35,11 +36,11 @@ class Ingest(TableTask):
 
     def run(self, unit: Sequence[InputFile]) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The records of the files, in order."""
-        forgotten = pa.array(self.forgotten, pa.string())
+        forgotten = Members.of(pa.array(self.forgotten, pa.string()))
         for file in unit:
             reader = Reader(self.specs[file.spec], file, self.run_id)
             for table, batch in reader.batches():
-                kept = batch if table != "raw" else batch.filter(pc.invert(pc.is_in(batch.column("doc_id"), forgotten)))
+                kept = batch if table != "raw" else batch.filter(pa.array(~forgotten.hold(batch.column("doc_id"))))
                 self.counts["forgotten"] += len(batch) - len(kept)
                 if len(kept):
                     self._count(table, kept)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
 from dataplane.corpus import tokenizer
 from dataplane.corpus.tokenizer import FOLDER, TokenizerParams
 from dataplane.engine.rows import BATCH_ROWS
+from dataplane.kernels.members import Members
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.snapshot import Snapshot
 
@@ -21,9 +21,9 @@ from dataplane.snapshot import Snapshot
 def _texts(documents: Snapshot, sampled: pa.Array) -> Iterator[pa.Array]:
     """Each sampled occurrence's text, in stored order: the trainer counts words, so the order does not matter."""
     times = {row["values"]: row["counts"] for row in sampled.value_counts().to_pylist()}
-    wanted = pa.array(list(times), pa.string())
+    wanted = Members.of(pa.array(list(times), pa.string()))
     for batch in documents.batches(columns=["doc_id", "text"], batch_size=BATCH_ROWS):
-        part = batch.filter(pc.is_in(batch.column("doc_id"), wanted))
+        part = wanted.rows(batch)
         repeats = [i for i, doc_id in enumerate(part.column("doc_id").to_pylist()) for _ in range(times[doc_id])]
         if repeats:
             yield part.column("text").take(pa.array(repeats))
