@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-from importlib.metadata import version
+from functools import lru_cache
+from importlib.metadata import Distribution, version
 from pathlib import Path
 from typing import Any
 
@@ -57,15 +58,22 @@ def _group(group: str) -> dict[str, dict[str, str]]:
     """Entry points of other distributions; our own are covered by `code`."""
     found = {}
     for name, point in entries(group).items():
-        if point.dist and point.dist.name == "terraplane":
+        owner = _name(point.dist) if point.dist else ""
+        if owner == "terraplane":
             continue
         found[name] = {
-            "distribution": point.dist.name if point.dist else "",
+            "distribution": owner,
             "version": point.dist.version if point.dist else "",
             "object": point.value,
             "source": _module_digest(point.module),
         }
     return found
+
+
+@lru_cache(64)
+def _name(distribution: Distribution) -> str:
+    """A distribution's name; asked each time, its metadata is parsed anew, which for all entry points takes a tenth of a second."""
+    return distribution.name
 
 
 def _module_digest(module: str) -> str:
