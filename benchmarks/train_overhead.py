@@ -96,7 +96,7 @@ def measure(steps: int, batch: int, corpus: Path | None) -> dict[str, Any]:
 
     from dataplane.settings import TrainingSettings
     from trainplane.model.build import build
-    from trainplane.pretrain.loop import Trainer
+    from trainplane.pretrain.loop import Trainer, Watched
 
     given = {"steps": steps + WARM_UP, "global_batch": batch, "micro_batch": batch, "warmup_steps": 0, "threads": torch.get_num_threads()}
     params = PretrainParams.parse(given | {"learning_rate": 1e-3, "min_lr_ratio": 1.0, "checkpoint_every": 10**6}, where="pretrain")
@@ -107,7 +107,7 @@ def measure(steps: int, batch: int, corpus: Path | None) -> dict[str, Any]:
         model = ModelParams.parse(None, where="model")
         built = build(model, vocab_size=VOCABULARY, sequence_length=LENGTH, eos_id=0, pad_id=1, seed=0)
         engine = Beside(built, params)
-        Trainer(engine, packed, params, root / "run", None, TrainingSettings.parse(None, where="training")).run()
+        Trainer(engine, packed, params, root / "run", Watched(), TrainingSettings.parse(None, where="training")).run()
     ours, bare = (statistics.median(seconds[WARM_UP:]) for seconds in (engine.our_seconds(), engine.bare_seconds[:-1]))
     return {
         "name": f"processor time of a training step, {batch} x {LENGTH} tokens", "ours": round(ours, 4), "peer": round(bare, 4),

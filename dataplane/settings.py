@@ -88,6 +88,12 @@ class TrainingSettings(Params):
     """How training runs on this machine, and what it keeps. Weights and ledger are the same, up to rounding where the ranks differ."""
 
     tensorboard: str = Field("", description="Folder for TensorBoard's events of pretraining; empty for none. Needs the extra tensorboard.")
+    mlflow: str = Field("", description="Tracking URI or folder of MLflow; empty for none. Needs the extra mlflow.")
+    wandb: str = Field(
+        "", description="Project of Weights & Biases, offline with WANDB_MODE=offline; empty for none. Needs the extra wandb."
+    )
+    sequences: str = Field("", description="Folder of this machine's copies of sequences; empty is journal/sequences of the project.")
+    rank_exit_seconds: float = Field(30.0, gt=0, description="Seconds in which a rank has to notice that another has ended.")
     processes: int = Field(1, ge=1, description="Ranks that a stage starts by itself; torchrun or DeepSpeed's launcher overrule it.")
     keep_checkpoints: int = Field(2, ge=1, description="How many of the newest checkpoints stay.")
     keep_every: int = Field(0, ge=0, description="Checkpoints of every so many steps stay for good; 0 for none.")

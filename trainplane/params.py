@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from dataplane.params import Params
+from trainplane.data.order import Batches
 from trainplane.pretrain.stability import StabilityParams
 
 
@@ -49,6 +50,26 @@ class ParallelParams(Params):
     offload_params: bool = Field(False, description="Whether the weights lie in host memory; ZeRO 3.")
 
 
+class SampleParams(Params):
+    """What the model is let write while it is trained."""
+
+    every: int = Field(500, ge=0, description="Steps between samples, which the last step writes too; 0 writes none.")
+    prompts: tuple[str, ...] = Field(("The ", "今天"), description="What the samples go on from.")
+    tokens: int = Field(32, ge=1, description="Most tokens of a sample.")
+    temperature: float = Field(0.8, ge=0, description="Of the draw; 0 takes the likeliest token.")
+
+    def due(self, step: int, last: int) -> bool:
+        """Whether a step writes samples."""
+        return self.every > 0 and (step % self.every == 0 or step == last)
+
+
+class BatchFrom(Params):
+    """A step of the batch-size schedule."""
+
+    from_step: int = Field(ge=1, description="First step it holds for.")
+    sequences: int = Field(ge=1, description="Sequences in a step; a multiple of micro_batch.")
+
+
 class LengthFrom(Params):
     """A step of the sequence-length schedule."""
 
@@ -64,6 +85,9 @@ class PretrainParams(Params):
     steps: int = Field(300, ge=1, description="Optimizer steps.")
     global_batch: int = Field(8, ge=1, description="Sequences in a step, over all ranks and accumulation.")
     micro_batch: int = Field(8, ge=1, description="Sequences that go through the model at once on a rank.")
+    batch_schedule: tuple[BatchFrom, ...] = Field(
+        (), description="Other numbers of sequences from some steps on; `global_batch` holds before them."
+    )
     length_schedule: tuple[LengthFrom, ...] = Field(
         (), description="Shorter sequences at first: packed ones are cut into pieces of this length, in tokens; no token is lost."
     )
@@ -93,6 +117,9 @@ class PretrainParams(Params):
     checkpoint_every: int = Field(100, ge=1, description="Steps between checkpoints that a killed run resumes from.")
     held_out_every: int = Field(100, ge=1, description="Steps between measurements of the held-out loss.")
     held_out_documents: int = Field(64, ge=1, description="Held-out documents of those measurements.")
+    samples: SampleParams = Field(
+        default_factory=lambda: SampleParams.parse(None, where="pretrain.samples"), description="What the model writes while it learns."
+    )
     stability: StabilityParams = Field(
         default_factory=lambda: StabilityParams.parse(None, where="stability"), description="What counts as a spike, and what is done then."
     )
@@ -100,20 +127,25 @@ class PretrainParams(Params):
 
     @model_validator(mode="after")
     def _batches_divide(self) -> PretrainParams:
-        if self.global_batch % self.micro_batch:
-            raise ValueError("global_batch must be a multiple of micro_batch")
+        self.accumulation(1)
         return self
 
     def accumulation(self, data_ranks: int) -> int:
-        """Micro-batches of one data-parallel rank in a step.
+        """Micro-batches of one data-parallel rank in a step of `global_batch`.
 
         Raises:
-            ValueError: The ranks do not divide the global batch.
+            ValueError: The ranks do not divide that, or a batch of the schedule.
         """
         per_round = self.micro_batch * data_ranks
-        if self.global_batch % per_round:
-            raise ValueError(f"global_batch {self.global_batch} is no multiple of micro_batch {self.micro_batch} x {data_ranks} ranks")
+        for name, size in [("global_batch", self.global_batch), *(("batch_schedule", stage.sequences) for stage in self.batch_schedule)]:
+            if size % per_round:
+                ranks = f" x {data_ranks} ranks" if data_ranks > 1 else ""
+                raise ValueError(f"{name} {size} is no multiple of micro_batch {self.micro_batch}{ranks}")
         return self.global_batch // per_round
+
+    def batches(self) -> Batches:
+        """How many sequences each step has."""
+        return Batches.of(self.global_batch, [(stage.from_step, stage.sequences) for stage in self.batch_schedule])
 
     def length_of_step(self, step: int, longest: int) -> int:
         """Tokens of a sequence at this step (from 1), `longest` where the schedule says nothing."""

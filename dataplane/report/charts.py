@@ -30,11 +30,13 @@ class Series:
         name: As the legend says.
         points: (x, y); a point that is not finite is left out.
         dots: Whether the points are marked, for few of them.
+        line: Whether a line joins them.
     """
 
     name: str
     points: Sequence[tuple[float, float]]
     dots: bool = False
+    line: bool = True
 
 
 def line_chart(series: Sequence[Series], *, x_label: str, y_label: str) -> Markup:
@@ -45,7 +47,7 @@ def line_chart(series: Sequence[Series], *, x_label: str, y_label: str) -> Marku
         x_label: What x counts.
         y_label: What y measures, with its unit.
     """
-    lines = [Series(s.name, thinned(finite(s.points)), s.dots) for s in series]
+    lines = [Series(s.name, thinned(finite(s.points)), s.dots, s.line) for s in series]
     lines = [s for s in lines if s.points]
     if not lines:
         return Markup("")
@@ -164,7 +166,7 @@ def _tick_text(value: float, all_ticks: Sequence[float]) -> str:
 def _line(series: Series, frame: _Frame, i: int) -> Markup:
     places = [(frame.x(x), frame.y(y)) for x, y in series.points]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    drawn = Markup('<polyline class="line s{}" points="{}"/>').format(i % COLOURS, path)
+    drawn = Markup("") if not series.line else Markup('<polyline class="line s{}" points="{}"/>').format(i % COLOURS, path)
     if not series.dots:
         return drawn
     dots = [Markup('<circle class="dot s{}" cx="{:.1f}" cy="{:.1f}" r="3"/>').format(i % COLOURS, x, y) for x, y in places]

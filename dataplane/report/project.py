@@ -80,6 +80,20 @@ class Project:
         except ValueError as error:
             raise DataError(f"{path} is not JSON: {error}", where="report", fix="run `dvc repro` to make it again") from None
 
+    def lines(self, path: str) -> list[dict[str, Any]]:
+        """The objects of a JSONL file of the project; none if it is absent.
+
+        Raises:
+            DataError: It is there and not JSONL.
+        """
+        file = self.root / path
+        if not file.is_file():
+            return []
+        try:
+            return [dict(json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{path} is not JSONL: {error}", where="report", fix="run `dvc repro` to make it again") from None
+
     def plot(self, stage: str) -> list[dict[str, float]]:
         """Rows of plots/STAGE.csv, without the fields that hold no finite number; none if the file is absent."""
         path = self.root / "plots" / f"{stage}.csv"

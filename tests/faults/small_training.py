@@ -75,13 +75,14 @@ def train(folder: Path, packed: Packed, params: PretrainParams, settings: Traini
     from trainplane.model.build import build, weights_digest
     from trainplane.pretrain.engine import Engine
     from trainplane.pretrain.export import whole_weights
-    from trainplane.pretrain.loop import HeldOut, Trainer
+    from trainplane.pretrain.held_out import HeldOut
+    from trainplane.pretrain.loop import Trainer, Watched
 
     model = build(MODEL, vocab_size=VOCABULARY, sequence_length=LENGTH, eos_id=0, pad_id=1, seed=params.seed)
     for layer in model.model.layers:
         layer.self_attn.attention_dropout = DROPOUT
-    held_out = HeldOut.of([list(range(5, 12)), list(range(30, 40))], LENGTH, 0, 1)
-    trainer = Trainer(Engine(model, params), packed, params, folder, held_out, settings)
+    held_out = HeldOut.of([list(range(5, 12)), list(range(30, 40))], LENGTH, 0, 1, {"source": ["a", "b"]})
+    trainer = Trainer(Engine(model, params), packed, params, folder, Watched(held_out), settings)
     (folder / f"started_{os.environ['RANK']}").touch()
     trainer.run()
     with whole_weights(trainer.engine):

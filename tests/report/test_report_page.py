@@ -112,11 +112,15 @@ def _training(root: Path) -> None:
         {"doc_id": _id(3), "tokens": 17, "loss": 11.75, "share": 0.5},
         {"doc_id": HOSTILE, "tokens": 5, "loss": "nan", "share": "nan"},
     ]
-    _json(root / "models/pretrain/evidence/step_00000002.json", {"documents": documents})
+    _json(root / "models/pretrain/evidence/step_00000002.json", {"documents": documents, "loss": 7.5})
+    samples = [{"step": step, "prompt": "It ", "text": f"wrote {step} {HOSTILE}"} for step in range(1, 21)]
+    (root / "models/pretrain/samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in samples), encoding="utf-8")
     _json(root / "models/pretrain/run.json", {"digest": HOSTILE, "step": 2})
     plots = root / "plots"
     plots.mkdir()
-    (plots / "pretrain.csv").write_text("step,loss,learning_rate,tokens_per_s\n1,5.0,0.1,987654\n2,nan,0.2,\nx,<b>,,\n", encoding="utf-8")
+    columns = "step,loss,learning_rate,tokens_per_s,held_out/lang/zh,train/source/<b>,held_out/source/<b>"
+    rows = "1,5.0,0.1,987654,3.125,4.0625,3.5625\n2,nan,0.2,,2.125,1.0625,\nx,<b>,,,,,"
+    (plots / "pretrain.csv").write_text(f"{columns}\n{rows}\n", encoding="utf-8")
     (plots / "sft.csv").write_text("step,loss\n1,3.0\n2,2.0\n", encoding="utf-8")
     (plots / "dpo.csv").write_text("step,loss,margin,accuracy\n1,0.7,0.0,0.5\n2,0.6,0.2,0.75\n", encoding="utf-8")
 
@@ -257,3 +261,20 @@ def test_damaged_metrics_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"metrics/ingest\.json is not JSON"):
         write_report(tmp_path)
     assert not (tmp_path / "report").exists()
+
+
+def test_losses_by_group_stand_in_a_table_and_languages_in_a_chart(html: str) -> None:
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL) for row in re.findall(r"<tr>(.*?)</tr>", html, re.DOTALL)]
+    found = [cells for cells in rows if cells[:1] in (["lang"], ["source"])]
+    assert found == [["lang", "zh", "–", "–", "3.125", "2.125"], ["source", "&lt;b&gt;", "4.062", "1.062", "3.562", "3.562"]]
+    assert html.count("Held-out loss by language") == 1
+
+
+def test_what_the_model_wrote_is_shown_at_a_few_steps_from_the_first_to_the_last(html: str) -> None:
+    shown = [step for step in range(1, 21) if f"wrote {step} " in html]
+    assert shown == [1, 5, 9, 12, 16, 20]
+
+
+def test_a_spike_is_a_dot_in_the_curve_and_its_documents_can_be_read(html: str) -> None:
+    assert html.count('class="dot s2"') == 1
+    assert html.count(f"dataplane why {_id(3)}") == 2  # the appendix names it too

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ LENGTH, VOCABULARY = 16, 64
 MODEL = {"hidden_size": 32, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2, "intermediate_size": 64, "initializer_range": 0.2}
 
 
-def batches(steps: int, size: int, seed: int = 0) -> list[Any]:
-    """Global batches of packed documents; the rows differ in how many tokens they predict."""
+def batches(steps: int, sizes: int | Callable[[int], int], seed: int = 0) -> list[Any]:
+    """Global batches of packed documents, of one size or of each step's; the rows differ in how many tokens they predict."""
     from trainplane.data.packed import make_batch
 
     draw = np.random.default_rng(seed)
     out = []
     for step in range(steps):
+        size = sizes if isinstance(sizes, int) else sizes(step + 1)
         ids, spans = draw.integers(2, VOCABULARY, (size, LENGTH)), []
         for _ in range(size):
             cut, end = int(draw.integers(1, 8)), int(draw.integers(8, LENGTH + 1))
@@ -39,10 +41,11 @@ def job(spec: dict[str, Any]) -> dict[str, Any]:
     model = ModelParams.model_validate(MODEL | spec.get("model", {}))
     built = build(model, vocab_size=VOCABULARY, sequence_length=LENGTH, eos_id=0, pad_id=1, seed=3, objective=params.objective)
     engine = Engine(built, params, mask_id=1 if params.objective == "masked" else None)
-    data = batches(spec["steps"], params.global_batch)
+    data = batches(spec["steps"], params.batches().size)
     if spec.get("one_batch"):
         data = data[:1] * spec["steps"]
-    results = [engine.step(batch, params.learning_rate, step=step, ratios=spec.get("ratios", False)) for step, batch in enumerate(data, 1)]
+    mine = [batch.part(engine.layout.rows(len(batch.seq_ids))) for batch in data]
+    results = [engine.step(batch, params.learning_rate, step=step, ratios=spec.get("ratios", False)) for step, batch in enumerate(mine, 1)]
     (held_out,) = batches(1, 5, seed=9)
     sums = engine.sequence_losses(held_out)
     return {

@@ -46,8 +46,11 @@ def make(root: Path) -> Path:
         spans = [{"doc_id": ids[2 * i + j], "seq_start": 16 * j, "doc_start": 0, "length": 16} for j in range(2)]
         rows.append({"seq_id": i, "n_tokens": LENGTH, "input_ids": rng.integers(6, 300, LENGTH).tolist(), "spans": spans})
     put(root, "packed", pa.Table.from_pylist(rows, schema=schema.packed(LENGTH)))
-    held = [{"doc_id": f"{1000 + i:032x}", "source": "s", "kind": "k"} for i in range(2)]
+    held = [{"doc_id": f"{1000 + i:032x}", "source": f"s{i}", "kind": "k"} for i in range(2)]
     put(root, "held_out", pa.Table.from_pylist(held, schema=schema.HELD_OUT))
+    told = [(doc_id, i // 2 % 2) for i, doc_id in enumerate(ids)] + [(row["doc_id"], i) for i, row in enumerate(held)]
+    documents = [{"doc_id": doc_id, "source": f"s{i}", "language__lang": ["en", "zh"][i]} for doc_id, i in told]
+    put(root, "documents", pa.Table.from_pylist(documents))
     tokens = [{"doc_id": row["doc_id"], "n_tokens": 9, "n_words": 9, "input_ids": list(range(10, 19))} for row in held]
     put(root, "tokens", pa.Table.from_pylist(tokens, schema=schema.TOKENS))
     record = dict.fromkeys(schema.RAW.names) | {"source": "s", "kind": "k", "format": "text", "member": "", "offset": 0, "length": 5}
@@ -175,14 +178,48 @@ def test_the_loss_starts_at_guessing_and_falls(done: Path) -> None:
     assert set(metrics["held_out_loss"]) == {"6", "12"}
 
 
+def test_losses_are_told_by_source_and_language_and_add_up(done: Path) -> None:
+    import csv
+
+    from trainplane.pretrain.watch import read
+
+    (folder,) = done.glob("journal/pretrain/*")
+    lines, metrics = read(folder / "metrics.jsonl"), json.loads((done / "metrics/pretrain.json").read_text())
+    groups = ["lang/en", "lang/zh", "source/s0", "source/s1"]
+    told = {line["step"]: line for line in lines if "held_out_loss" in line}
+    assert sorted(told) == [6, 12]
+    # Sequences are of one source and both documents of it are equally long: steps are plain means of their groups.
+    consumed = Snapshot.load("consumed", done).to_table().to_pylist()
+    for last, line in told.items():
+        of: dict[str, list[float]] = {"train/source/s0": [], "train/source/s1": []}
+        for row in consumed[last - 6 : last]:
+            for seq_id, losses in zip(row["seq_ids"], row["document_losses"], strict=True):
+                of[f"train/source/s{seq_id % 2}"] += losses
+        assert {name: line[name] for name in of} == pytest.approx({name: np.mean(losses) for name, losses in of.items()}, rel=1e-6)
+        assert line["train/lang/en"] == line["train/source/s0"]
+    with (done / "plots/pretrain.csv").open() as stream:
+        final = list(csv.DictReader(stream))[-1]
+    assert {name: float(final[f"held_out/{name}"]) for name in groups} == metrics["held_out"]
+    assert np.mean([metrics["held_out"]["source/s0"], metrics["held_out"]["source/s1"]]) == pytest.approx(told[12]["held_out_loss"])
+
+
+def test_samples_are_written_at_the_end_and_go_with_the_model(done: Path) -> None:
+    from trainplane.pretrain.watch import read
+
+    found = read(done / "models/pretrain/samples.jsonl")
+    assert [(line["step"], line["prompt"]) for line in found] == [(12, "The "), (12, "今天")]
+    (folder,) = done.glob("journal/pretrain/*")
+    assert read(folder / "samples.jsonl") == found
+
+
 def test_changed_params_start_anew(done: Path, tmp_path: Path) -> None:
     root = make(tmp_path / "changed")
     kill_at_step(root, 5)
     changed = PARAMS | {"pretrain": PARAMS["pretrain"] | {"learning_rate": 0.001}}
     (root / "params.yaml").write_text(yaml.safe_dump(changed))
     finish(root)
-    assert result(root)[0] != result(done)[0]
-    assert len(Snapshot.load("consumed", root).to_table()) == 12
+    rates = [Snapshot.load("consumed", folder).to_table(columns=["learning_rate"]).column(0).to_numpy() for folder in (root, done)]
+    np.testing.assert_allclose(rates[0], rates[1] / 3, rtol=1e-12)  # of step 1 too
 
 
 def test_the_commands_of_the_page_print_what_it_shows(done: Path) -> None:

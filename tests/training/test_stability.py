@@ -8,6 +8,7 @@ import pytest
 
 from dataplane.errors import ParamsError
 from dataplane.settings import TrainingSettings
+from trainplane.data.order import Batches
 from trainplane.pretrain.alarms import ALARMS, HEARTBEAT, Alarms
 from trainplane.pretrain.stability import Interventions, SpikeDetector, StabilityParams
 
@@ -76,7 +77,7 @@ def test_equal_losses_leave_room_for_rounding() -> None:
 @pytest.mark.parametrize(("skip_steps", "from_step", "sequences"), [(1, 17, 8), (4, 14, 32), (100, 11, 56)])
 def test_what_is_skipped_ends_with_the_spike_and_begins_behind_the_checkpoint(skip_steps: int, from_step: int, sequences: int) -> None:
     made = Interventions()
-    made.add(StabilityParams(skip_steps=skip_steps, lr_scale=0.5), spike=17, checkpoint=10, global_batch=8, reason="loss is nan")
+    made.add(StabilityParams(skip_steps=skip_steps, lr_scale=0.5), spike=17, checkpoint=10, batches=Batches.of(8), reason="loss is nan")
     assert [made.skipped_before(step) for step in (from_step - 1, from_step, from_step + 1)] == [0, sequences, 0]
     assert [made.lr_scale(step) for step in (from_step - 1, from_step, 99)] == [1.0, 0.5, 0.5]
     assert Interventions.parse(made.to_json()) == made
@@ -85,7 +86,7 @@ def test_what_is_skipped_ends_with_the_spike_and_begins_behind_the_checkpoint(sk
 def test_rollbacks_to_one_step_add_up() -> None:
     made = Interventions()
     for spike in (12, 12, 15):
-        made.add(StabilityParams(lr_scale=0.5), spike, 10, 8, "")
+        made.add(StabilityParams(lr_scale=0.5), spike, 10, Batches.of(8), "")
     assert (made.skipped_before(12), made.skipped_before(15), made.lr_scale(20)) == (16, 8, 0.125)
 
 

@@ -9,7 +9,8 @@ doi:10.1007/3-540-45760-7_9; the round function is SplitMix64's finaliser.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,36 @@ I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 
 ROUNDS = 6
+
+
+@dataclass(frozen=True)
+class Batches:
+    """How many sequences each step takes: the same number always, or another one for each stage of a schedule.
+
+    Attributes:
+        stages: (first step, sequences a step), by step; the first begins at step 1.
+    """
+
+    stages: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, usual: int, schedule: Sequence[tuple[int, int]] = ()) -> Batches:
+        """From a schedule of (first step, sequences); `usual` holds before its first stage."""
+        return cls(tuple(sorted({1: usual, **dict(schedule)}.items())))
+
+    def size(self, step: int) -> int:
+        """Sequences of a step (from 1)."""
+        return next(size for first, size in reversed(self.stages) if first <= step)
+
+    def before(self, step: int) -> int:
+        """Sequences of all steps before this one; nothing is counted one by one."""
+        ends = [first for first, _ in self.stages[1:]] + [step]
+        return sum((min(end, step) - first) * size for (first, size), end in zip(self.stages, ends, strict=True) if first < step)
+
+    def step_of(self, place: int) -> int:
+        """The step that takes what stands at a place (from 0), where nothing is skipped."""
+        first, size = next((first, size) for first, size in reversed(self.stages) if self.before(first) <= place)
+        return first + (place - self.before(first)) // size
 
 
 def sequences_of_step(seed: int, step: int, global_batch: int, n_sequences: int) -> I64:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -100,9 +100,37 @@ class Batch:
             out.append([round(float(mean), MEAN_DIGITS) for mean in sums / np.maximum(1, counts)])
         return out
 
+    def row_hashes(self) -> list[str]:
+        """Digest of each row's tokens."""
+        rows = np.ascontiguousarray(self.input_ids.astype("<i4"))
+        return [hashlib.sha256(row.tobytes()).hexdigest() for row in rows]
+
     def token_hash(self) -> str:
         """Digest of the tokens in order."""
-        return hashlib.sha256(np.ascontiguousarray(self.input_ids.astype("<i4")).tobytes()).hexdigest()[:32]
+        return token_hash(self.row_hashes())
+
+
+def token_hash(row_hashes: Sequence[str]) -> str:
+    """Digest of a batch's tokens from those of its rows, in order: each rank hashes its own rows, and nobody reads all of them."""
+    return hashlib.sha256("".join(row_hashes).encode()).hexdigest()[:32]
+
+
+class Sequences(Protocol):
+    """Random access to packed sequences: a sequence's id is its row.
+
+    Attributes:
+        n_sequences: How many there are.
+        sequence_length: Tokens of each.
+    """
+
+    n_sequences: int
+    sequence_length: int
+
+    def batch(self, seq_ids: I64) -> Batch:
+        """The sequences with these ids, in this order."""
+
+    def spans(self, seq_ids: I64) -> list[list[dict[str, Any]]]:
+        """The spans of these sequences: doc_id, seq_start, doc_start, length."""
 
 
 class Packed:

@@ -78,12 +78,13 @@ def trace_document(doc_id: str, root: Path = Path(), before: int | None = None) 
     if not 1 <= last <= run.steps:
         raise UsageError(f"the run has {run.steps} steps, not {last}", fix="name a step of the run")
     seq_ids = DocIndex(run.packed, root).seq_ids(doc_id)
-    places = places_of(np.array(seq_ids, np.int64), run.seed, run.packed.rows, run.first_place(last) + run.global_batch)
+    places = places_of(np.array(seq_ids, np.int64), run.seed, run.packed.rows, run.first_place(last) + run.batches.size(last))
     found = [(int(place), run.step_of(int(place))) for place in places]
     steps = _seen(run, [(place, step) for place, step in found if step is not None], doc_id, root)
     certificate = {
         "seen": bool(steps), "up_to_step": last, "steps_of_run": run.steps, "weights": run.digest, "chain_hash": run.chain_hash,
-        "packed": run.packed.digest, "seed": run.seed, "global_batch": run.global_batch, "skips": [list(skip) for skip in run.skips],
+        "packed": run.packed.digest, "seed": run.seed, "batches": [list(stage) for stage in run.batches.stages],
+        "skips": [list(skip) for skip in run.skips],
     }  # fmt: skip
     skipped = [place for place, step in found if step is None]
     return {"doc_id": doc_id, "seq_ids": seq_ids, "steps": steps, "skipped": skipped, "certificate": certificate}

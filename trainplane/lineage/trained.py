@@ -10,6 +10,7 @@ from typing import Any
 
 from dataplane.errors import DataError
 from dataplane.snapshot import Snapshot, find_version
+from trainplane.data.order import Batches
 
 MODEL = Path("models/pretrain")
 
@@ -20,7 +21,7 @@ class TrainedRun:
 
     Attributes:
         seed: Of the order.
-        global_batch: Sequences in a step.
+        batches: Sequences in each step.
         steps: Steps of the run.
         skips: (step, sequences passed over just before it), by step.
         packed: The version of `packed` that it trained on.
@@ -29,7 +30,7 @@ class TrainedRun:
     """
 
     seed: int
-    global_batch: int
+    batches: Batches
     steps: int
     skips: tuple[tuple[int, int], ...]
     packed: Snapshot
@@ -48,29 +49,30 @@ class TrainedRun:
             found = json.loads(path.read_text(encoding="utf-8"))
             packed = find_version("packed", found["data_digest"], root)
             skips = skips_of(found["interventions"])
+            batches = Batches.of(found["global_batch"], found.get("batch_schedule", ()))
         except FileNotFoundError:
             raise DataError(f"there is no pretrained model ({path})", fix="run `dvc repro pretrain`") from None
         except (ValueError, KeyError) as error:
             raise DataError(f"{path} does not tell of a run: {error!r}", fix="run `dvc repro pretrain`") from None
         if packed is None:
             raise DataError(f"the lake no longer has packed {found['data_digest']}, which the model trained on", fix="run `dvc checkout`")
-        return cls(found["seed"], found["global_batch"], found["step"], skips, packed, found["digest"], found["chain_hash"])
+        return cls(found["seed"], batches, found["step"], skips, packed, found["digest"], found["chain_hash"])
 
     def first_place(self, step: int) -> int:
         """Place of a step's first sequence in the order."""
-        return (step - 1) * self.global_batch + sum(sequences for from_step, sequences in self.skips if from_step <= step)
+        return self.batches.before(step) + sum(sequences for from_step, sequences in self.skips if from_step <= step)
 
     def step_of(self, place: int) -> int | None:
         """The step that took what stands at a place; None where it was passed over."""
         skipped = 0
         for from_step, sequences in self.skips:
-            first_skipped = (from_step - 1) * self.global_batch + skipped
+            first_skipped = self.batches.before(from_step) + skipped
             if place < first_skipped:
                 break
             if place < first_skipped + sequences:
                 return None
             skipped += sequences
-        return (place - skipped) // self.global_batch + 1
+        return self.batches.step_of(place - skipped)
 
 
 def skips_of(interventions: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, int], ...]:

@@ -49,7 +49,7 @@ def check_step(entry: Mapping[str, Any], run: TrainedRun, packed: Packed, skips:
     step = entry["step"]
     if entry["skipped"] != skips.get(step, 0):
         raise LedgerBroken(f"step {step} passed over {entry['skipped']} sequences, the run says {skips.get(step, 0)}")
-    expected = sequences_at(run.seed, run.first_place(step), run.global_batch, packed.n_sequences)
+    expected = sequences_at(run.seed, run.first_place(step), run.batches.size(step), packed.n_sequences)
     if not np.array_equal(expected, entry["seq_ids"]):
         raise LedgerBroken(f"step {step} did not see the sequences that seed {run.seed} gives it")
     if packed.batch(expected).token_hash() != entry["token_hash"]:

@@ -51,6 +51,16 @@ class Objective:
             ids[row] = np.where(chosen & (how < RANDOM_SHARE), random, ids[row])
         return replace(batch, input_ids=ids, labels=labels)
 
+    def logits(self, model: Any, batch: Batch, device: Any) -> Any:
+        """What the model says of each place, each document seeing itself alone: float32 tensor [b, t, vocabulary]."""
+        import torch
+
+        arrays = (batch.input_ids, batch.position_ids, batch.documents)
+        ids_BT, positions_BT, documents_BT = (torch.from_numpy(array).to(device) for array in arrays)
+        mask_B1TT = block_causal_mask(documents_BT) if self.kind == "causal" else block_mask(documents_BT)
+        more = {"use_cache": False} if self.kind == "causal" else {}
+        return model(input_ids=ids_BT, attention_mask=mask_B1TT, position_ids=positions_BT, **more).logits.float()
+
     def losses(self, model: Any, batch: Batch, device: Any, z_loss: float = 0.0) -> tuple[Any, Any]:
         """Cross entropy of each token, 0 where nothing is predicted, and the weighted z-loss of all.
 
@@ -68,11 +78,7 @@ class Objective:
         import torch
         from torch.nn.functional import cross_entropy
 
-        arrays = (batch.input_ids, batch.position_ids, batch.documents, batch.labels)
-        ids_BT, positions_BT, documents_BT, labels_BT = (torch.from_numpy(array).to(device) for array in arrays)
-        mask_B1TT = block_causal_mask(documents_BT) if self.kind == "causal" else block_mask(documents_BT)
-        more = {"use_cache": False} if self.kind == "causal" else {}
-        logits_BTV = model(input_ids=ids_BT, attention_mask=mask_B1TT, position_ids=positions_BT, **more).logits.float()
+        labels_BT, logits_BTV = torch.from_numpy(batch.labels).to(device), self.logits(model, batch, device)
         flat = cross_entropy(logits_BTV.flatten(0, 1), labels_BT.flatten(), ignore_index=IGNORED, reduction="none")
         penalty = z_loss * logits_BTV.logsumexp(-1)[labels_BT != IGNORED].square().sum() if z_loss else flat.new_zeros(())
         return flat.view(labels_BT.shape), penalty

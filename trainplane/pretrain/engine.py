@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainplane.data.packed import Batch
+from trainplane.data.packed import Batch, token_hash
 from trainplane.model.objective import Objective
 from trainplane.params import PretrainParams
 from trainplane.pretrain.layout import Layout, clips_itself, deepspeed_config
@@ -38,6 +38,7 @@ class StepResult:
         loss: Mean over the tokens of the global batch, nats.
         losses: Mean of each sequence, nats, in the order of the batch.
         document_losses: Mean of each document of each sequence, nats.
+        token_hash: Digest of the global batch's tokens.
         grad_norm: Of all gradients, before clipping; not finite where the loss is not, or fp16 overflowed.
         applied: Whether the weights changed. They do not where the loss is not finite; and fp16 leaves a step out whose gradients
             overflow, and lowers the loss scale.
@@ -47,6 +48,7 @@ class StepResult:
     loss: float
     losses: list[float]
     document_losses: list[list[float]]
+    token_hash: str
     grad_norm: float
     applied: bool = True
     update_ratios: dict[str, float] | None = None
@@ -94,10 +96,10 @@ class Engine:
         self.device = self.deepspeed.device
 
     def step(self, batch: Batch, learning_rate: float, *, step: int = 0, ratios: bool = False) -> StepResult:
-        """One optimizer step over a global batch, of which this rank takes its part.
+        """One optimizer step over a global batch, of which this rank has its part.
 
         Args:
-            batch: The whole global batch, equal on every rank.
+            batch: This rank's rows, which `layout.rows` names; as many on every rank.
             learning_rate: Of this step.
             step: Its number, from 1: what a masked model hides, and the length of sequences, depend on it.
             ratios: Whether to measure the update ratios, which costs a copy of the weights.
@@ -109,7 +111,8 @@ class Engine:
             group["lr"] = learning_rate
         self.deepspeed.train()
         shown = self.objective.shown(batch.pieces(self.params.length_of_step(step, batch.input_ids.shape[1])), step)
-        counts = shown.whole().label_counts()
+        found = self.over_ranks(list(zip(shown.whole().label_counts().tolist(), batch.row_hashes(), strict=True)))
+        counts = np.array([count for count, _ in found])
         n_labels = max(1, int(counts.sum()))
         sums, by_document = self._backward(shown, n_labels)
         finite = bool(np.isfinite(sums).all())
@@ -119,17 +122,16 @@ class Engine:
             float(sums.sum() / n_labels),
             (sums / np.maximum(1, counts)).tolist(),
             by_document,
+            token_hash([row_hash for _, row_hash in found]),
             norm,
             finite and (self.params.precision != "fp16" or bool(self.deepspeed.was_step_applied())),
             None if before is None else self._update_ratios(before),
         )
 
     def _backward(self, batch: Batch, n_labels: int) -> tuple[F64, list[list[float]]]:
-        """Gradients of the global batch's mean loss; returns the sum of each sequence's losses, and the means of its documents."""
-        rows = self.layout.rows(len(batch.seq_ids))
-        starts = range(rows.start, rows.stop, self.params.micro_batch * batch.n_pieces)
-        sums: list[float] = []
-        by_document: list[list[float]] = []
+        """Gradients of the global batch's mean loss; returns the sum of each of its sequences' losses, and the means of its documents."""
+        starts = range(0, len(batch.seq_ids), self.params.micro_batch * batch.n_pieces)
+        found: list[tuple[float, list[float]]] = []
         for start in starts:
             part = batch.part(slice(start, start + starts.step))
             losses_BT, penalty = self._forward(part)
@@ -138,9 +140,9 @@ class Engine:
             self.deepspeed.backward(scaled, scale_wrt_gas=False)
             whole, losses = part.whole(), losses_BT.detach().cpu().numpy()
             losses = losses.reshape(whole.labels.shape)
-            sums += losses.sum(axis=1, dtype=np.float64).tolist()
-            by_document += whole.document_means(losses)
-        return np.array(self._over_ranks(sums)), self._over_ranks(by_document)
+            found += zip(losses.sum(axis=1, dtype=np.float64).tolist(), whole.document_means(losses), strict=True)
+        found = self.over_ranks(found)
+        return np.array([losses for losses, _ in found]), [means for _, means in found]
 
     def sequence_losses(self, batch: Batch) -> F64:
         """Sum of each sequence's token losses, float64 [b], nats, without gradients; ranks share the work, and each gets all.
@@ -156,17 +158,25 @@ class Engine:
                 mine = start + self.layout.data_rank * micro
                 part = batch.part(slice(mine, mine + micro) if mine < len(sums) else slice(0, 1))
                 found = self._forward(part)[0].sum(dim=1, dtype=torch.float64).tolist()
-                sums[start : start + per_round] = self._over_ranks(found if mine < len(sums) else [])
+                sums[start : start + per_round] = self.over_ranks(found if mine < len(sums) else [])
         return sums
 
     def _forward(self, batch: Batch) -> tuple[Any, Any]:
         return self.objective.losses(self.deepspeed, batch, self.device, self.params.z_loss)
 
+    def logits(self, batch: Batch) -> Any:
+        """What the model says of each place, without gradients: float32 tensor [b, t, vocabulary]. Every rank gives the same batch."""
+        import torch
+
+        self.deepspeed.eval()
+        with torch.no_grad():
+            return self.objective.logits(self.deepspeed, batch, self.device)
+
     def token_losses(self, batch: Batch, module: Any = None) -> Any:
         """Cross entropy of each token, 0 where nothing is predicted: float32 tensor [b, t], nats; of `module` instead of DeepSpeed's."""
         return self.objective.losses(module or self.deepspeed, batch, self.device)[0]
 
-    def _over_ranks(self, mine: list[Any]) -> list[Any]:
+    def over_ranks(self, mine: list[Any]) -> list[Any]:
         """The lists of all data-parallel ranks behind each other, which is the order of the batch; equal on every rank."""
         import torch
 

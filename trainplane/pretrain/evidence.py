@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from trainplane.data.packed import Batch, Packed
+from trainplane.data.packed import I64, Batch, Sequences
 from trainplane.pretrain.engine import Engine, StepResult
 from trainplane.pretrain.ranks import barrier, rank
 from trainplane.pretrain.stability import Intervention
@@ -21,18 +21,18 @@ SHOWN_DOCUMENTS = 50
 LAYER = re.compile(r"^(.*?\.\d+)(\.|$)")
 
 
-def write_evidence(folder: Path, engine: Engine, packed: Packed, batch: Batch, result: StepResult, made: Intervention) -> None:
+def write_evidence(folder: Path, engine: Engine, packed: Sequences, seq_ids: I64, result: StepResult, made: Intervention) -> None:
     """Writes evidence/step_N.json below the run's folder, once the engine is back at its last checkpoint.
 
     The norms are those of that checkpoint's weights on the step's batch: they are computed anew, with torch's anomaly detection on.
     """
     if rank() == 0:
-        usual, rows = documents(packed, batch, result)
+        usual, rows = documents(packed, seq_ids, result)
         known = {
             "step": made.spike, "reason": made.reason, "loss": result.loss, "grad_norm": result.grad_norm, "usual_document_loss": usual,
             "from_step": made.from_step, "sequences_skipped": made.sequences, "lr_scale": made.lr_scale,
-            "sequences": [{"seq_id": int(i), "loss": loss} for i, loss in zip(batch.seq_ids, result.losses, strict=True)],
-            "documents": rows[:SHOWN_DOCUMENTS], **rerun(engine, batch),
+            "sequences": [{"seq_id": int(i), "loss": loss} for i, loss in zip(seq_ids, result.losses, strict=True)],
+            "documents": rows[:SHOWN_DOCUMENTS], **rerun(engine, packed.batch(seq_ids)),
         }  # fmt: skip
         path = folder / FOLDER / f"step_{made.spike:08d}.json"
         path.parent.mkdir(exist_ok=True)
@@ -42,7 +42,7 @@ def write_evidence(folder: Path, engine: Engine, packed: Packed, batch: Batch, r
     barrier()
 
 
-def documents(packed: Packed, batch: Batch, result: StepResult) -> tuple[float, list[dict[str, Any]]]:
+def documents(packed: Sequences, seq_ids: I64, result: StepResult) -> tuple[float, list[dict[str, Any]]]:
     """The median of the documents' mean losses, and the documents, those that added most to the loss first.
 
     A document's share is its part of the step's summed loss; its excess is what it has above the median, in nats.
@@ -50,7 +50,7 @@ def documents(packed: Packed, batch: Batch, result: StepResult) -> tuple[float, 
     means = [mean for sequence in result.document_losses for mean in sequence if math.isfinite(mean)]
     usual = float(np.median(means)) if means else math.nan
     rows = []
-    for seq_id, losses, spans in zip(batch.seq_ids, result.document_losses, packed.spans(batch.seq_ids), strict=True):
+    for seq_id, losses, spans in zip(seq_ids, result.document_losses, packed.spans(seq_ids), strict=True):
         for loss, span in zip(losses, spans, strict=True):
             tokens = max(0, span["length"] - 1)
             rows.append({

@@ -54,7 +54,7 @@ class Layout:
         return self.rank % self.per_model == 0
 
     def rows(self, n_sequences: int) -> slice:
-        """The rows of a global batch that are this rank's: a run of neighbours, so that rank after rank gives the batch's order."""
+        """The rows of a global batch that this rank reads: a run of neighbours, so that rank after rank gives the batch's order."""
         each = n_sequences // self.data_ranks
         return slice(self.data_rank * each, (self.data_rank + 1) * each)
 

@@ -6,6 +6,7 @@ Every rank runs the same loop and comes to the same decisions; rank 0 keeps the 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from dataplane.settings import TrainingSettings
+from trainplane.data.groups import GroupLosses, SpanGroups
+from trainplane.data.loader import Loader
 from trainplane.data.order import sequences_at
-from trainplane.data.packed import Batch, Packed, make_batch
+from trainplane.data.packed import I64, Sequences
 from trainplane.errors import NotFinite, TrainingError
 from trainplane.lineage.ledger import Ledger, Position
 from trainplane.params import PretrainParams
@@ -22,37 +25,35 @@ from trainplane.pretrain.alarms import Alarms
 from trainplane.pretrain.checkpoint import Checkpoints
 from trainplane.pretrain.engine import Engine, StepResult
 from trainplane.pretrain.evidence import write_evidence
+from trainplane.pretrain.held_out import HeldOut
 from trainplane.pretrain.metrics import progress_bar
 from trainplane.pretrain.randomness import seed_step
 from trainplane.pretrain.ranks import gather, rank
+from trainplane.pretrain.samples import Sampler
 from trainplane.pretrain.schedule import learning_rate
 from trainplane.pretrain.stability import Interventions, SpikeDetector
 from trainplane.pretrain.watch import RATIOS_EVERY_STEPS, Watch, flops_per_token, memory_bytes, mfu, peak_flops
 
 LEDGER = "ledger.jsonl"
+HELD_OUT_LOSS, HELD_OUT_BY, TRAIN_BY = "held_out_loss", "held_out_by_group", "train_by_group"
+SHOWN_AS = {HELD_OUT_BY: "held_out", TRAIN_BY: "train"}
 SMOKE_STEPS = 3  # the update of the first shows in the loss of the second, the optimizer's moments in the third
 SMOKE_TOLERANCE_ON_GPU = 1e-3  # relative; kernels there sum in no fixed order
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """Held-out documents as one batch for the loss that is watched.
+class Watched:
+    """What a run measures of itself beside its steps.
 
     Attributes:
-        batch: A document a row, cut to the sequence length.
+        held_out: What the held-out loss is measured on.
+        groups: Sources and languages of what is trained on; rank 0 alone tells of them.
+        sampler: What lets the model write.
     """
 
-    batch: Batch
-
-    @classmethod
-    def of(cls, token_lists: list[list[int]], sequence_length: int, eos_id: int, pad_id: int) -> HeldOut:
-        """Rows of EOS, the document and EOS, cut and padded."""
-        rows = [[eos_id, *tokens, eos_id][:sequence_length] for tokens in token_lists]
-        ids = np.full((len(rows), max(map(len, rows), default=1)), pad_id, np.int64)
-        for i, row in enumerate(rows):
-            ids[i, : len(row)] = row
-        spans = [[{"seq_start": 0, "length": len(row)}] for row in rows]
-        return cls(make_batch(np.arange(len(rows)), ids, spans))
+    held_out: HeldOut | None = None
+    groups: SpanGroups | None = None
+    sampler: Sampler | None = None
 
 
 class Trainer:
@@ -63,7 +64,7 @@ class Trainer:
         packed: The sequences.
         params: Of pretraining.
         folder: Of the run's checkpoints and ledger; seen by every rank.
-        held_out: What the held-out loss is measured on, None for nothing.
+        watched: What is measured while it goes.
         settings: What is kept, and how it is written.
 
     Attributes:
@@ -74,16 +75,18 @@ class Trainer:
     """
 
     def __init__(
-        self, engine: Engine, packed: Packed, params: PretrainParams, folder: Path, held_out: HeldOut | None, settings: TrainingSettings
+        self, engine: Engine, packed: Sequences, params: PretrainParams, folder: Path, watched: Watched, settings: TrainingSettings
     ) -> None:
-        self.engine, self.packed, self.params, self.folder, self.held_out = engine, packed, params, folder, held_out
+        self.engine, self.packed, self.params, self.folder, self.watched = engine, packed, params, folder, watched
+        self.batches, self.loader, self.by_group = params.batches(), Loader(packed), GroupLosses()
         folder.mkdir(parents=True, exist_ok=True)
         self.checkpoints = Checkpoints(folder, engine.deepspeed, settings)
         self.detector, self.interventions = SpikeDetector(params.stability), Interventions()
         self.alarms = Alarms(folder, settings)
         self.flops, self.peak = _flops(engine, packed.sequence_length), peak_flops()
         self.ledger: Ledger | None = None
-        self.watch: Watch | None = None  # there is one once the run has begun: what the smoke test does is told to nobody
+        self.watch: Watch | None = None
+        self.began = False  # what the smoke test does is told to nobody
         self.step, self.place, self.seconds = 0, 0, dict[int, float]()
         state = self.checkpoints.restore()
         if state is None:
@@ -94,12 +97,13 @@ class Trainer:
         else:
             self.interventions = Interventions.parse(state["interventions"])
             self._continue(state)
-        self.watch = Watch(folder, self.step, settings.tensorboard) if rank() == 0 else None
+        self.began, self.watch = True, Watch(folder, self.step, settings) if rank() == 0 else None
 
     def _continue(self, state: dict[str, Any]) -> None:
         """Puts the loop where a checkpoint was made. Rollbacks made since are not forgotten."""
         self.step, self.place = state["step"], state["place"]
         self.detector.restore(state["window"])
+        self.by_group = GroupLosses(state["by_group"])
         if rank() == 0:
             self.ledger = Ledger(self.folder / LEDGER, Position(**state["ledger"]))
 
@@ -133,32 +137,50 @@ class Trainer:
                 loss = self._advance()
                 progress.update(bar, completed=self.step, said=f"loss {loss:.3f}")
         self.checkpoints.wait()
+        self.loader.close()
         if self.watch is not None:
             self.watch.close()
+
+    def _rows(self, step: int, first: int) -> I64:
+        """The sequences of a step that this rank reads, where the step's first stands at place `first`."""
+        size = self.batches.size(step)
+        return sequences_at(self.params.seed, first, size, self.packed.n_sequences)[self.engine.layout.rows(size)]
 
     def _advance(self) -> float:
         """One step, or a rollback; the loss of the step."""
         step, started = self.step + 1, time.monotonic()
         skipped = self.interventions.skipped_before(step)
-        first = self.place + skipped
-        batch = self.packed.batch(sequences_at(self.params.seed, first, self.params.global_batch, self.packed.n_sequences))
+        first, size = self.place + skipped, self.batches.size(step)
+        seq_ids = sequences_at(self.params.seed, first, size, self.packed.n_sequences)
+        # A skip before the next step is passed over where it is read; what was read ahead is then thrown away.
+        batch = self.loader.batch(self._rows(step, first), self._rows(step + 1, first + size))
         waited = time.monotonic() - started
         rng = seed_step(self.params.seed, step, rank())
         rate = learning_rate(step, self.params) * self.interventions.lr_scale(step)
         result = self.engine.step(batch, rate, step=step, ratios=step % RATIOS_EVERY_STEPS == 0)
         fault = None if self._overflowed(result) else self.detector.fault(result.loss, result.grad_norm)
         if fault is not None and self._stops(step, fault, result):
-            self._roll_back(step, batch, result, fault)
+            self._roll_back(step, seq_ids, result, fault)
             return result.loss
-        self._close(step, first, time.monotonic() - started, {
-            "step": step, "epoch": first // self.packed.n_sequences, "skipped": skipped, "seq_ids": batch.seq_ids.tolist(),
-            "token_hash": batch.token_hash(), "rng": rng, "losses": result.losses, "document_losses": result.document_losses,
+        measured = self._write_down(step, first, time.monotonic() - started, {
+            "step": step, "epoch": first // self.packed.n_sequences, "skipped": skipped, "seq_ids": seq_ids.tolist(),
+            "token_hash": result.token_hash, "rng": rng, "losses": result.losses, "document_losses": result.document_losses,
             "loss": result.loss, "learning_rate": rate, "grad_norm": result.grad_norm,
         })  # fmt: skip
-        self._tell(step, rate, result, batch.input_ids.size, waited)
+        self._tell(step, result, size * self.packed.sequence_length, {"learning_rate": rate, "data_wait_s": waited, **flat(measured)})
+        if self.began and self.params.samples.due(step, self.params.steps):
+            self._write_samples(step)
+        if step % self.params.checkpoint_every == 0 or step == self.params.steps:
+            self._save(**{name: value for name, value in measured.items() if name == HELD_OUT_LOSS})
         return result.loss
 
-    def _tell(self, step: int, rate: float, result: StepResult, n_tokens: int, waited: float) -> None:
+    def _write_samples(self, step: int) -> None:
+        """Lets the model write."""
+        samples = self.watched.sampler.write(self.engine, step) if self.watched.sampler is not None else []
+        if self.watch is not None:
+            self.watch.show(samples)
+
+    def _tell(self, step: int, result: StepResult, n_tokens: int, more: dict[str, float]) -> None:
         """What is to be seen of a step."""
         if self.watch is None:
             return
@@ -166,28 +188,35 @@ class Trainer:
         used = None if self.peak is None else mfu(speed, self.flops, self.peak * self.engine.layout.world)
         ratios = {f"update_ratio/{name}": ratio for name, ratio in (result.update_ratios or {}).items()}
         self.watch.write(step, {
-            "loss": result.loss, "learning_rate": rate, "grad_norm": result.grad_norm, "tokens_per_s": speed, "mfu": used,
-            "data_wait_s": waited, "memory_bytes": memory_bytes(), **ratios,
+            "loss": result.loss, "grad_norm": result.grad_norm, "tokens_per_s": speed, "mfu": used, "memory_bytes": memory_bytes(),
+            **ratios, **more,
         })  # fmt: skip
 
     def _overflowed(self, result: StepResult) -> bool:
         """Whether DeepSpeed has skipped the update and lowers its loss scale: under fp16 that is nothing unusual."""
         return str(self.params.precision) == "fp16" and not np.isfinite(result.grad_norm)
 
-    def _close(self, step: int, first: int, seconds: float, entry: dict[str, Any]) -> None:
-        """Writes a step down, and saves a checkpoint where one is due."""
+    def _write_down(self, step: int, first: int, seconds: float, entry: dict[str, Any]) -> dict[str, Any]:
+        """Writes a step into the ledger, with what is measured where that is due; returns what was."""
         told = gather((self.checkpoints.status(), seconds))
         self.checkpoints.settle([status for status, _ in told])
         self.alarms.beat(step, [taken for _, taken in told])
         self.seconds[step] = seconds
-        measured = {}
-        if self.held_out is not None and (step % self.params.held_out_every == 0 or step == self.params.steps):
-            measured = {"held_out_loss": held_out_loss(self.engine, self.held_out)}
+        if self.watched.groups is not None:
+            self.by_group.add(self.watched.groups.sums(np.array(entry["seq_ids"]), entry["document_losses"]))
+        measured = self._measure() if step % self.params.held_out_every == 0 or step == self.params.steps else {}
         self.step, self.place = step, first + len(entry["seq_ids"])
         if self.ledger is not None:
             self.ledger.append(entry | measured)
-        if step % self.params.checkpoint_every == 0 or step == self.params.steps:
-            self._save(**measured)
+        return measured
+
+    def _measure(self) -> dict[str, Any]:
+        """The held-out loss, and the losses by source and language of the held-out documents and of what was trained on since."""
+        measured: dict[str, Any] = {}
+        if self.watched.held_out is not None:
+            loss, by_group = self.watched.held_out.losses(self.engine)
+            measured = {HELD_OUT_LOSS: loss, HELD_OUT_BY: by_group}
+        return measured | ({TRAIN_BY: self.by_group.take()} if self.watched.groups is not None else {})
 
     def _save(self, **measured: float) -> None:
         """Saves where the run stands."""
@@ -195,7 +224,7 @@ class Trainer:
             self.ledger.sync()
         self.checkpoints.save({
             "step": self.step, "place": self.place, "window": self.detector.state(), "interventions": self.interventions.to_json(),
-            "ledger": self.ledger.position.to_json() if self.ledger is not None else None, **measured,
+            "by_group": self.by_group.sums, "ledger": self.ledger.position.to_json() if self.ledger is not None else None, **measured,
         })  # fmt: skip
 
     def _stops(self, step: int, fault: str, result: StepResult) -> bool:
@@ -215,7 +244,7 @@ class Trainer:
             fix="lower learning_rate, set stability.policy: rollback, or look at the data",
         )
 
-    def _roll_back(self, step: int, batch: Batch, result: StepResult, fault: str) -> None:
+    def _roll_back(self, step: int, seq_ids: I64, result: StepResult, fault: str) -> None:
         """Goes back to the last checkpoint, writes down what is known of the spike, and has its sequences skipped.
 
         Raises:
@@ -231,8 +260,8 @@ class Trainer:
         self._continue(state)
         if self.watch is not None:
             self.watch.cut(self.step)
-        one = self.interventions.add(self.params.stability, step, self.step, self.params.global_batch, fault)
-        write_evidence(self.folder, self.engine, self.packed, batch, result, one)
+        one = self.interventions.add(self.params.stability, step, self.step, self.batches, fault)
+        write_evidence(self.folder, self.engine, self.packed, seq_ids, result, one)
 
 
 def _flops(engine: Engine, length: int) -> float:
@@ -242,6 +271,7 @@ def _flops(engine: Engine, length: int) -> float:
     return flops_per_token(engine.n_parameters, layers, width, length)
 
 
-def held_out_loss(engine: Engine, held_out: HeldOut) -> float:
-    """Mean loss over the held-out tokens, nats."""
-    return float(engine.sequence_losses(held_out.batch).sum() / max(1, held_out.batch.n_labels()))
+def flat(measured: Mapping[str, Any]) -> dict[str, float]:
+    """What `_measure` gives as names and numbers: held_out_loss, held_out/source/web, train/lang/zh."""
+    named = {f"{SHOWN_AS[of]}/{name}": loss for of, by in measured.items() if of in SHOWN_AS for name, loss in by.items()}
+    return {name: measured[name] for name in (HELD_OUT_LOSS,) if name in measured} | named

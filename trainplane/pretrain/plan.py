@@ -33,7 +33,7 @@ def describe(ranks: int, root: Path = Path()) -> dict[str, Any]:
     return {
         "parameters_without_embedding": size(model, vocabulary, length, params.objective),
         "tokens_per_step": params.global_batch * length,
-        "tokens": params.global_batch * length * params.steps,
+        "tokens": params.batches().before(params.steps + 1) * length,
         "derived": {name: getattr(params, name) for name, value in values.items() if value == AUTO},
         "pretrain": json.loads(params.model_dump_json()),
         "deepspeed": deepspeed_config(params, ranks),

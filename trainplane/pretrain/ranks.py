@@ -18,13 +18,17 @@ from typing import Any
 
 PARENT = "TERRAPLANE_PARENT"  # process that started this rank; the rank dies with it
 PR_SET_PDEATHSIG = 1  # of Linux's prctl.h
-EXIT_SECONDS = 30.0  # in which a rank ends, once another has
 LOOK_SECONDS = 0.5
 
 
 def rank() -> int:
     """Number of this process, 0 for the one that keeps the books."""
     return int(os.environ.get("RANK", "0"))
+
+
+def local_rank() -> int:
+    """Number of this process among those of its machine."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
 
 
 def world_size() -> int:
@@ -63,12 +67,13 @@ def barrier() -> None:
 
 
 @contextmanager
-def started(processes: int, command: list[str]) -> Iterator[None]:
+def started(processes: int, command: list[str], exit_seconds: float) -> Iterator[None]:
     """Runs the other ranks of this machine beside this process, which becomes rank 0.
 
     Args:
         processes: Ranks in all; 1 starts none. Counts for nothing where a launcher has started the ranks.
         command: What a rank runs.
+        exit_seconds: In which a rank ends, once another has.
 
     Raises:
         subprocess.CalledProcessError: A rank failed although this one did not.
@@ -81,13 +86,13 @@ def started(processes: int, command: list[str]) -> Iterator[None]:
     environments = [os.environ | {"RANK": str(i), "LOCAL_RANK": str(i), PARENT: str(os.getpid())} for i in range(1, processes)]
     others = [subprocess.Popen(command, env=environment, stdout=sys.stderr) for environment in environments]
     over = threading.Event()
-    watch = threading.Thread(target=_end_with_any, args=(others, over), name="ranks", daemon=True)
+    watch = threading.Thread(target=_end_with_any, args=(others, over, exit_seconds), name="ranks", daemon=True)
     watch.start()
     try:
         yield
         over.set()
         for process in others:
-            if process.wait(EXIT_SECONDS):
+            if process.wait(exit_seconds):
                 raise subprocess.CalledProcessError(process.returncode, command)
     finally:
         over.set()
@@ -99,11 +104,11 @@ def started(processes: int, command: list[str]) -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-def _end_with_any(others: list[subprocess.Popen[bytes]], over: threading.Event) -> None:
+def _end_with_any(others: list[subprocess.Popen[bytes]], over: threading.Event, exit_seconds: float) -> None:
     """Ends this process when another rank has failed and this one has not noticed: it may wait for that rank forever."""
     while not over.wait(LOOK_SECONDS):
         failed = [number for number, process in enumerate(others, 1) if process.poll()]
-        if failed and not over.wait(EXIT_SECONDS):
+        if failed and not over.wait(exit_seconds):
             sys.stderr.write(f"error: rank {failed[0]} ended with {others[failed[0] - 1].returncode}, and rank 0 did not notice\n")
             os._exit(1)
 

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from dataplane.params import Params
+from trainplane.data.order import Batches
 
 # Of the mean: the losses of a model that has learned all there is do not vary, and rounding is no spike.
 SMALLEST_DEVIATION = 1e-3
@@ -119,18 +120,19 @@ class Interventions:
         """Factor on a step's learning rate."""
         return math.prod(one.lr_scale for one in self.made if one.from_step <= step)
 
-    def add(self, params: StabilityParams, spike: int, checkpoint: int, global_batch: int, reason: str) -> Intervention:
+    def add(self, params: StabilityParams, spike: int, checkpoint: int, batches: Batches, reason: str) -> Intervention:
         """Decides what is skipped: the last steps up to the spike, as far as the checkpoint.
 
         Args:
             params: How many.
             spike: Step that was wrong.
             checkpoint: Step that the run goes back to.
-            global_batch: Sequences of a step.
+            batches: Sequences of each step.
             reason: What was wrong.
         """
         n_steps = min(params.skip_steps, spike - checkpoint)
-        one = Intervention(spike, spike - n_steps + 1, n_steps * global_batch, params.lr_scale, reason)
+        first = spike - n_steps + 1
+        one = Intervention(spike, first, batches.before(spike + 1) - batches.before(first), params.lr_scale, reason)
         self.made.append(one)
         return one
 

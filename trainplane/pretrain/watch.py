@@ -1,14 +1,18 @@
-"""What a run tells while it goes: one line of JSON a step, and TensorBoard's events where they are wanted."""
+"""What a run tells while it goes: one line of JSON a step, what the model writes, and what writers.py makes of the numbers."""
 
 from __future__ import annotations
 
 import json
 import resource
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-FILE = "metrics.jsonl"
+from dataplane.settings import TrainingSettings
+from trainplane.pretrain.writers import writers
+
+FILE, SAMPLES = "metrics.jsonl", "samples.jsonl"
 RATIOS_EVERY_STEPS = 50  # the update ratios cost a copy of the weights
 # Dense bf16 operations a second without sparsity. Source: NVIDIA's data sheets of A100, H100 SXM and H200 SXM.
 PEAK_FLOPS = {"A100": 312e12, "H100": 989.5e12, "H200": 989.5e12}
@@ -53,40 +57,65 @@ def memory_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
+class JsonLines:
+    """A file of one line of JSON a step, or a few; what a resume or a rollback has undone is cut off.
+
+    Args:
+        path: The file.
+        step: Finished steps.
+    """
+
+    def __init__(self, path: Path, step: int) -> None:
+        self.path = path
+        self.cut(step)
+
+    def cut(self, step: int) -> None:
+        """Forgets the lines of later steps."""
+        kept = [line for line in read(self.path) if line["step"] <= step]
+        partial = self.path.with_name(f"{self.path.name}.partial")
+        partial.write_text("".join(_line(line) for line in kept), encoding="utf-8")
+        partial.replace(self.path)
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Adds a line, which has a `step`."""
+        with self.path.open("a", encoding="utf-8") as stream:
+            stream.write(_line(line))
+
+
 class Watch:
-    """Keeps the lines of a run.
+    """Keeps the lines of a run, and tells the other writers.
 
     Args:
         folder: Of the run.
         step: Finished steps; what an earlier process said of later ones is cut off.
-        tensorboard: Folder for TensorBoard's events; empty for none. Needs the package tensorboard.
+        settings: Which other writers there are.
     """
 
-    def __init__(self, folder: Path, step: int, tensorboard: str = "") -> None:
-        self.path = folder / FILE
-        self.cut(step)
-        self._events = _events(tensorboard, step) if tensorboard else None
+    def __init__(self, folder: Path, step: int, settings: TrainingSettings) -> None:
+        self._lines, self._samples = JsonLines(folder / FILE, step), JsonLines(folder / SAMPLES, step)
+        self._writers = writers(settings, folder, step)
 
     def cut(self, step: int) -> None:
-        """Forgets the lines of later steps, which a resume or a rollback has undone."""
-        kept = [line for line in read(self.path) if line["step"] <= step]
-        partial = self.path.with_name(f"{FILE}.partial")
-        partial.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
-        partial.replace(self.path)
+        """Forgets the lines of later steps, which a rollback has undone."""
+        self._lines.cut(step)
+        self._samples.cut(step)
 
-    def write(self, step: int, values: dict[str, float | None]) -> None:
-        """Adds a step; values that are None are left out. Names with a slash become groups in TensorBoard."""
+    def write(self, step: int, values: Mapping[str, float | None]) -> None:
+        """Adds a step; values that are None are left out."""
         known = {name: value for name, value in values.items() if value is not None}
-        with self.path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps({"step": step} | known) + "\n")
-        if self._events is not None:
-            for name, value in known.items():
-                self._events.add_scalar(name, value, step)
+        self._lines.append({"step": step} | known)
+        for writer in self._writers:
+            writer.write(step, known)
+
+    def show(self, samples: Iterable[Mapping[str, Any]]) -> None:
+        """Adds what the model wrote."""
+        for sample in samples:
+            self._samples.append(sample)
 
     def close(self) -> None:
-        """Brings the events to disk."""
-        if self._events is not None:
-            self._events.close()
+        """Has the writers bring everything to where it belongs."""
+        for writer in self._writers:
+            writer.close()
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -101,7 +130,5 @@ def read(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def _events(folder: str, step: int) -> Any:
-    from torch.utils.tensorboard import SummaryWriter
-
-    return SummaryWriter(folder, purge_step=step + 1)
+def _line(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, ensure_ascii=False) + "\n"
