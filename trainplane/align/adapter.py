@@ -127,7 +127,8 @@ def save(
     """
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    merged.generation_config.eos_token_id = stop_ids
+    if merged.can_generate():
+        merged.generation_config.eos_token_id = stop_ids
     save_model(merged, partial)
     for path in sorted(parent.glob("*token*.json")):
         shutil.copyfile(path, partial / path.name)
