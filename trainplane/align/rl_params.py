@@ -55,6 +55,10 @@ class RLParams(AlignParams):
     held_out_prompts: int = Field(50, ge=1, description="Held-out prompts that the score is measured on, before and after.")
     max_new_tokens: int = Field(48, ge=1, description="Tokens of an answer at most.")
     temperature: float = Field(1.0, gt=0, description="Of sampling and of every log-probability; nothing is cut off the distribution.")
+    judge: Literal["none", "answers", "model"] = Field(
+        "answers", description="Who judges without being trained on: the chances of held-out answers of the sft stage, or a reward model."
+    )
+    judge_model: str = Field("models/judge", min_length=1, description="Folder of the reward model that judges.")
     guards: GuardParams = Field(default_factory=lambda: GuardParams.parse(None, where="guards"), description="When an alarm is raised.")
 
 
