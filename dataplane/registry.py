@@ -11,7 +11,7 @@ from dataplane.errors import PluginError, did_you_mean
 from dataplane.operator import Operator
 from dataplane.source import Source
 
-GROUPS = ("dataplane.sources", "dataplane.operators", "dataplane.rules", "dataplane.corpus", "trainplane.evaluators")
+GROUPS = ("dataplane.sources", "dataplane.operators", "dataplane.rules", "dataplane.corpus", "trainplane.evaluators", "trainplane.rewards")
 
 
 @lru_cache

@@ -112,6 +112,7 @@ def save(
     ledger: Path,
     stop_ids: list[int],
     held_out: Sequence[Example] = (),
+    beside: Sequence[Path] = (),
 ) -> None:
     """Replaces a model's folder in one rename.
 
@@ -124,14 +125,18 @@ def save(
         ledger: What the steps consumed; moved here.
         stop_ids: Tokens at which generation stops.
         held_out: Examples that no step saw, for the evaluation to ask.
+        beside: Files to keep beside the model.
     """
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    merged.generation_config.eos_token_id = stop_ids
+    if merged.can_generate():
+        merged.generation_config.eos_token_id = stop_ids
     save_model(merged, partial)
     for path in sorted(parent.glob("*token*.json")):
         shutil.copyfile(path, partial / path.name)
     _save_adapter(adapted, partial / "adapter")
+    for path in beside:
+        shutil.copyfile(path, partial / path.name)
     if held_out:
         write_examples(held_out, partial / "held_out.jsonl")
     shutil.move(ledger, partial / "consumed.jsonl")

@@ -1,0 +1,67 @@
+"""Prompts of reinforcement learning: JSONL records {"id", "prompt", "split"}, and whatever the rewards ask of them.
+
+Files of preference pairs are prompts too: their answers are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dataplane.errors import DataError, SourceError
+from trainplane.align import session
+from trainplane.data.chat import ChatEncoder, Message, split_of
+from trainplane.data.jsonl import read_records, text_field
+
+
+@dataclass(frozen=True)
+class Question:
+    """One prompt.
+
+    Attributes:
+        id: Unique in its data.
+        text: What the user says.
+        split: train | held_out.
+        record: The whole record, for rewards: its reference, test, ...
+        ids: Its tokens, up to where the answer begins; empty until it is tokenised.
+    """
+
+    id: str
+    text: str
+    split: str
+    record: Mapping[str, Any]
+    ids: tuple[int, ...] = ()
+
+
+def read_questions(globs: Iterable[str], root: Path) -> list[Question]:
+    """The prompts of JSONL files.
+
+    Raises:
+        SourceError: A record is wrong, a prompt is empty, or an id comes twice.
+    """
+    questions: dict[str, Question] = {}
+    for where, record in read_records(globs, root):
+        question = Question(text_field(record, "id", where), text_field(record, "prompt", where), split_of(record, where), record)
+        if not question.text.strip():
+            raise SourceError("field 'prompt' is empty", where=where, fix="mend or remove the line")
+        if question.id in questions:
+            raise SourceError(f"the id {question.id!r} comes twice", where=where, fix="give each prompt an id of its own, in one split")
+        questions[question.id] = question
+    return list(questions.values())
+
+
+def pick(questions: Sequence[Question], split: str, most: int, seed: int, encoder: ChatEncoder, max_length: int) -> list[Question]:
+    """A sample of one split, tokenised; prompts that are too long are left out.
+
+    Raises:
+        DataError: None is left.
+    """
+    ours = [question for question in questions if question.split == split]
+    chosen = [ours[place] for place in session.choose([question.id for question in ours], most, seed)]
+    with_ids = [Question(q.id, q.text, q.split, q.record, tuple(encoder.prompt([Message("user", q.text)]))) for q in chosen]
+    fit = [question for question in with_ids if len(question.ids) <= max_length]
+    if not fit:
+        raise DataError(f"no {split} prompt is left of {len(chosen)}", where="prompts", fix="raise max_length, or add data")
+    return fit

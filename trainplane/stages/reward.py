@@ -1,0 +1,67 @@
+"""reward: models/sft and preference pairs -> models/reward."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dataplane.lineage.record import StageRun, stage_main
+from trainplane.align import session
+from trainplane.align.adapter import read_run, save
+from trainplane.align.preference import pick, tokenise
+from trainplane.align.reward import fresh_scorer, merge, pair_rewards, train
+from trainplane.align.rl_params import RewardModelParams
+from trainplane.data.chat import ChatEncoder
+from trainplane.data.jsonl import files_digest
+from trainplane.data.preference import read_pairs
+from trainplane.evaluate.calibration import calibration
+from trainplane.model.build import weights_digest
+from trainplane.pretrain.metrics import write_curve
+from trainplane.tokenizer import load_tokenizer
+
+PARENT = Path("models/sft")
+FOLDER = Path("models/reward")
+WORK = Path("journal/reward")
+PLOT = Path("plots/reward.csv")
+
+
+def main() -> None:
+    """Runs the stage in the current project."""
+    with StageRun("reward", params=("reward",)) as run, session.quiet():
+        params = RewardModelParams.parse(run.params["reward"], where="reward")
+        parent = read_run(PARENT, "reward")
+        pairs = read_pairs(params.data, run.root)
+        session.prepare_torch(params.seed, params.threads)
+        tokenizer = load_tokenizer(PARENT)
+        encoder, pad_id = ChatEncoder(tokenizer), tokenizer.pad_token_id
+        data = tokenise(pick(pairs, "train", params.max_pairs, params.seed), encoder, params.max_length)
+        held_out = tokenise(pick(pairs, "held_out", params.held_out_pairs, params.seed), encoder, params.max_length)
+        WORK.mkdir(parents=True, exist_ok=True)
+        adapted, book = train(fresh_scorer(PARENT), tokenizer, data, params, WORK)
+        rewards = pair_rewards(adapted, held_out.encoded, pad_id, params.batch_size)
+        merged, delta = merge(adapted, PARENT, rewards, held_out.encoded, pad_id, params.batch_size)
+        record = {
+            "stage": "reward",
+            "digest": weights_digest(merged),
+            "parent": parent["digest"],
+            "data": params.data,
+            "data_digest": files_digest(params.data, run.root),
+            "steps": params.max_steps,
+            "seed": params.seed,
+            "chain_hash": book.head(),
+        }
+        save(
+            FOLDER, parent=PARENT, merged=merged, adapted=adapted, record=record, ledger=WORK / "consumed.jsonl",
+            stop_ids=encoder.stop_ids(),
+        )  # fmt: skip
+        write_curve(run.root / PLOT, book.curve)
+        margins = (rewards[:, 0] - rewards[:, 1]).tolist()
+        run.metrics({
+            "digest": record["digest"], "steps": params.max_steps, "pairs": len(data.ids), "pairs_too_long": data.n_too_long,
+            "epochs": params.max_steps * params.batch_size / len(data.ids), "merge_max_reward_delta": delta,
+            "first_loss": book.curve[0]["loss"], "last_loss": book.curve[-1]["loss"],
+            "held_out": calibration(margins, params.bins, seed=params.seed),
+        })  # fmt: skip
+
+
+if __name__ == "__main__":
+    stage_main(main)
