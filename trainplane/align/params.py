@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Literal
+
+from pydantic import Field, model_validator
 
 from dataplane.params import Params
 
@@ -32,11 +34,34 @@ class SFTParams(AlignParams):
 
 
 class DPOParams(AlignParams):
-    """Direct preference optimisation."""
+    """Preference optimisation."""
 
+    loss: Literal["dpo", "ipo", "kto", "orpo", "simpo"] = Field(
+        "dpo", description="Which loss; dpo, ipo and kto hold the model to the one it starts from, orpo and simpo to none."
+    )
     max_steps: int = Field(40, ge=1, description="Optimizer steps.")
     batch_size: int = Field(4, ge=1, description="Pairs in a step.")
-    learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate; it falls to 0 along a cosine.")
-    beta: float = Field(0.1, gt=0, description="How strongly the model is held to the one it starts from.")
+    learning_rate: float = Field(1e-5, gt=0, description="Peak learning rate; it falls to 0 along a cosine.")
+    beta: float = Field(
+        0.1, gt=0, description="dpo, ipo, kto: how strongly the model is held to its reference; simpo: scale of the reward (2 is usual); "
+        "orpo: weight of the odds ratio."
+    )  # fmt: skip
+    gamma: float = Field(0.5, ge=0, description="simpo: by how much the chosen answer's reward should be higher.")
     max_pairs: int = Field(1000, ge=1, description="Pairs to train on at most.")
     held_out_pairs: int = Field(100, ge=1, description="Held-out pairs that the accuracy is measured on.")
+    stuck_steps: int = Field(10, ge=2, description="The step by which the loss must have moved from its first value.")
+    max_margin: float = Field(15.0, gt=0, description="Alarm where the mean margin between the rewards of a step is larger.")
+    max_chosen_fall: float = Field(
+        10.0, gt=0, description="Alarm where the chosen answers' mean reward (beta x nats, against the reference) falls below minus this."
+    )
+    stop_on_alarm: bool = Field(True, description="Whether an alarm stops the run; it is told in the metrics otherwise.")
+
+    @model_validator(mode="after")
+    def _kto_has_other_pairs(self) -> DPOParams:
+        if self.loss == "kto" and self.batch_size < 2:
+            raise ValueError("kto estimates the divergence from other pairs of the step: batch_size must be 2 or more")
+        return self
+
+    def has_reference(self) -> bool:
+        """Whether the loss holds the model to a reference."""
+        return self.loss in {"dpo", "ipo", "kto"}

@@ -97,9 +97,11 @@ class Book:
         self._seen: list[str] = []
 
     def see(self, inputs: dict[str, Any]) -> None:
-        """Takes note of the tensors that a step is about to train on."""
-        ids = inputs["input_ids"].detach().cpu().numpy().astype("<i4")
-        self._seen.append(hashlib.sha256(np.ascontiguousarray(ids).tobytes()).hexdigest()[:32])
+        """Takes note of the tensors that a step is about to train on, one micro-batch after the other."""
+        whole = hashlib.sha256()
+        for name in sorted(name for name in inputs if name.endswith("input_ids")):
+            whole.update(np.ascontiguousarray(inputs[name].detach().cpu().numpy().astype("<i4")).tobytes())
+        self._seen.append(whole.hexdigest()[:32])
 
     def close(self, log: dict[str, float]) -> None:
         """Writes a step down, with what the trainer logged of it.
@@ -115,8 +117,9 @@ class Book:
         named = [self.ids[place] for place in places]
         self.ledger.append({
             "step": step, "epoch": epoch_of_step(step, len(places), len(self.ids)), "seq_ids": places, "ids": named,
-            "token_hash": digest([named, self._seen[step - 1]]), "loss": loss, "learning_rate": log["learning_rate"], "grad_norm": norm,
+            "token_hash": digest([named, *self._seen]), "loss": loss, "learning_rate": log["learning_rate"], "grad_norm": norm,
         })  # fmt: skip
+        self._seen.clear()
         self.curve.append({"step": step} | {column: log[name] for column, name in self.columns.items()})
 
     def head(self) -> str:
