@@ -28,6 +28,7 @@ _OCTETS = nb.types.Array(nb.uint8, 1, "C", readonly=True)
 _BOUNDS = nb.types.Array(nb.int64, 1, "C", readonly=True)
 
 SEEDS = (0, 0x5851F42D4C957F2D)  # the second lane's seed is any other constant; it is part of every digest, so it stays
+WIDTH = 8  # bytes that a number is hashed as
 _NULL = (0x6E756C6C6E756C6C, 0x6C6C756E6C6C756E)  # "null" spelled in bytes: what a null value hashes to
 
 
@@ -176,28 +177,44 @@ def _bytes_hashes(array: pa.Array, salt: int) -> U64:
 
 
 def _list_hashes(array: pa.Array, salt: int) -> U64:
-    """A list's hash is that of its items' hashes in order."""
+    """A list's hash is that of its numbers, or of its items' hashes in order."""
     lengths = array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    items = _column_hashes(array.flatten(), salt)  # flatten leaves out the items of null lists and respects slices
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]) * 16
-    return _hash_spans(np.ascontiguousarray(items).view(np.uint8).reshape(-1), offsets, salt)
+    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    items = array.flatten()  # leaves out the items of null lists and respects slices
+    if pa.types.is_primitive(items.type):
+        return _lists_of_numbers(items, bounds, salt)
+    return _hash_spans(_column_hashes(items, salt).view(np.uint8).reshape(-1), bounds * 16, salt)
+
+
+def _lists_of_numbers(items: pa.Array, bounds: npt.NDArray[np.int64], salt: int) -> U64:
+    """Hashes of lists whose numbers lie between `bounds` [n + 1]. Where one is null, which of them are is hashed as well."""
+    hashes = _hash_spans(_widened(items), bounds * WIDTH, salt)
+    if items.null_count:
+        valid = items.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)
+        nulls = np.diff(np.concatenate([np.zeros(1, np.int64), np.cumsum(1 - valid.astype(np.int64))])[bounds])
+        holed = np.flatnonzero(nulls)
+        hashes[holed] = _combine(np.concatenate([hashes, _hash_spans(valid, bounds, salt)], axis=1))[holed]
+    return hashes
 
 
 def _fixed_hashes(array: pa.Array, salt: int) -> U64:
-    """Numbers, booleans and times, widened to 8 bytes so that int32 1 hashes like int64 1."""
+    if pa.types.is_null(array.type):
+        return np.zeros((len(array), 2), np.uint64)
+    return _hash_spans(_widened(array), np.arange(len(array) + 1, dtype=np.int64) * WIDTH, salt)
+
+
+def _widened(array: pa.Array) -> npt.NDArray[np.uint8]:
+    """The bytes of numbers, booleans and times, widened to 8 bytes so that int32 1 hashes like int64 1; nulls are zero."""
     kind = array.type
     if pa.types.is_timestamp(kind):
         array = array.cast(pa.timestamp("us", tz=kind.tz)).cast(pa.int64())
-    elif pa.types.is_null(kind):
-        return np.zeros((len(array), 2), np.uint64)
     if pa.types.is_floating(kind):
         values = array.fill_null(0.0).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
         values[np.isnan(values)] = np.nan
     else:
         filled = array.fill_null(False if pa.types.is_boolean(kind) else 0)
         values = filled.to_numpy(zero_copy_only=False).astype(np.int64)
-    data = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
-    return _hash_spans(data, np.arange(len(array) + 1, dtype=np.int64) * 8, salt)
+    return np.ascontiguousarray(values).view(np.uint8).reshape(-1)
 
 
 def sum128(hashes: U64) -> int:

@@ -40,6 +40,12 @@ def test_widths_of_numbers_do_not_change_a_row_hash() -> None:
         ({"a": [["x"], ["y"]]}, {"a": [["x", "y"], []]}),
         ({"a": [{"k": 1, "l": 2}]}, {"a": [{"k": 2, "l": 1}]}),
         ({"a": [None]}, {"a": [[]]}),
+        ({"a": [[1, 2]]}, {"a": [[2, 1]]}),
+        ({"a": [[1], [0, 2]]}, {"a": [[1, 0], [2]]}),
+        ({"a": [[1, 0]]}, {"a": [[1]]}),
+        ({"a": [[1, None]]}, {"a": [[1, 0]]}),
+        ({"a": [[0, None]]}, {"a": [[None, 0]]}),
+        ({"a": [[None]]}, {"a": [None]}),
     ],
 )
 def test_different_content_hashes_differently(left: dict, right: dict) -> None:
@@ -78,3 +84,14 @@ def test_sum_is_the_exact_integer_sum() -> None:
     hashes = hash128(pa.array([str(i) for i in range(1000)]))
     expected = sum(int(low) + (int(high) << 64) for low, high in hashes.tolist()) % (1 << 128)
     assert sum128(hashes) == expected
+
+
+@given(st.lists(st.one_of(st.none(), st.lists(st.one_of(st.none(), st.integers(-5, 5)), max_size=4)), min_size=1, max_size=8))
+def test_lists_of_numbers_hash_alike_whatever_lies_beside_them(lists: list[list[int | None] | None]) -> None:
+    together = hash128(pa.array(lists, pa.list_(pa.int32())))
+    alone = [hash128(pa.array([None, value], pa.large_list(pa.int64()))[1:]).tolist()[0] for value in lists]
+    assert together.tolist() == alone
+    whole = [None if value is None or None in value else value for value in lists]
+    known = [at for at, value in enumerate(whole) if value is not None]
+    packed = [b"".join(number.to_bytes(8, "little", signed=True) for number in whole[at]) for at in known]
+    assert together[known].tolist() == hash128(pa.array(packed, pa.binary())).tolist()

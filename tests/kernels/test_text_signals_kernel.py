@@ -185,7 +185,7 @@ def reference(text: str, rule: int) -> dict[str, float]:
         "stop_words": len(STOP_WORDS & set(met)),
         "stop_word_share": share(sum(w in STOP_WORDS for w in met), len(words)),
         "stop_characters": sum(any(c in text for c in variants) for variants in STOP_CHARACTERS),
-        "cjk_share": share(sum(map(is_cjk, text)), len(letters)),
+        "cjk_share": share(sum(map(is_cjk, letters)), len(letters)),
         "digit_share": share(sum(unicodedata.category(c) == "Nd" for c in text), len(text)),
         "capital_share": share(sum(map(is_capital, letters)), len(letters)),
         "curly_bracket_share": share(text.count("{") + text.count("}"), len(text)),
@@ -237,6 +237,7 @@ TEXTS = st.one_of(st.text(max_size=80), st.lists(PIECES, max_size=60).map("".joi
 @example("\n\n\n", REFERENCE)
 @example("\n" * 8, REFERENCE)
 @example("\x00THE", PAPER)
+@example("A\ufada\u3007", PAPER)  # no letters, though their blocks are CJK
 @example("  \n \n\n x \n", PAPER)
 def test_kernel_equals_the_reference_on_arbitrary_text(text: str, rule: int) -> None:
     got, want = measured(text, rule), reference(text, rule)
