@@ -117,6 +117,20 @@ def test_two_ranks_see_the_same_order_and_come_to_the_same_losses_within_roundin
     np.testing.assert_allclose(one["losses"], two["losses"], rtol=1e-4)
 
 
+def test_a_killed_run_goes_on_at_another_zero_stage_and_other_ranks(done: Path, tmp_path: Path) -> None:
+    root = make(tmp_path / "moved")
+    kill_at_step(root, 5)
+    (before,) = root.glob("journal/pretrain/*/ledger.jsonl")
+    first_steps = before.read_text().splitlines()[:3]  # of the checkpoint that it goes on from
+    (root / "params.yaml").write_text(yaml.safe_dump(PARAMS | {"pretrain": PARAMS["pretrain"] | {"zero_stage": 2}}))
+    finish(root, ranks=2)
+    (after,) = root.glob("journal/pretrain/*/ledger.jsonl")
+    assert after.read_text().splitlines()[:3] == first_steps
+    assert result(root)[1] == result(done)[1]
+    one, two = (Snapshot.load("consumed", folder).to_table(columns=["loss"]).column(0).to_numpy() for folder in (done, root))
+    np.testing.assert_allclose(one, two, rtol=1e-5)
+
+
 @pytest.mark.parametrize("zero", [2, 3])
 def test_zero_saves_whole_weights_that_are_those_of_no_zero_within_rounding(done: Path, tmp_path: Path, zero: int) -> None:
     from trainplane.model.build import load
