@@ -46,7 +46,7 @@ def stalls(made: Any, folder: Path, rounds: int) -> dict[str, list[float]]:
     taken: dict[str, list[float]] = {"background": [], "waited": [], "deepspeed": [], "written": []}
     for number in range(rounds):
         for name, background in (("background", True), ("waited", False)):
-            checkpoints = Checkpoints(folder / name, made.deepspeed, TrainingSettings(checkpoint_in_background=background))
+            checkpoints = Checkpoints(folder / name, made, TrainingSettings(checkpoint_in_background=background))
             began = time.monotonic()
             checkpoints.save({"step": number})
             taken[name].append(time.monotonic() - began)

@@ -123,6 +123,72 @@ print(json.dumps(s.finish(here / "killed", params=params) == expected))
     assert found is True
 
 
+LEGS = """
+import itertools
+from trainplane.lineage.ledger import verify
+s.DROPOUT = 0.0  # other ranks draw other random numbers
+def stops_at(step):
+    import trainplane.pretrain.loop as loop
+    advance = loop.Trainer._advance
+    def stopping(self):
+        if self.step >= step:
+            self.checkpoints.wait()
+            os._exit(0)
+        return advance(self)
+    loop.Trainer._advance = stopping
+def ledger(name):
+    return list(verify(map(json.loads, (here / name / "ledger.jsonl").open())))
+expected = s.finish(here / "whole", ranks=1)
+codes = []
+for number, (ranks, zero, parallel) in enumerate(LEGS_OF_RUN, 1):
+    params = PARAMS.model_copy(update={"zero_stage": zero, "precision": PRECISION, "parallel": PARAMS.parallel.model_copy(update=parallel)})
+    run = s.start(here / "legs", ranks=ranks, params=params, before=lambda: stops_at(number * 12 // len(LEGS_OF_RUN)))
+    codes += run.wait()
+    if any(codes): print(run.said(), file=sys.stderr)
+one, other = ledger("whole"), ledger("legs")
+off = [max(abs(a[name] - b[name]) / a[name] for a, b in zip(one, other)) for name in ("loss", "grad_norm")]
+print(json.dumps([set(codes) == {0}, one[-1]["chain_hash"] == other[-1]["chain_hash"], len(other), *off]))
+"""
+LEG_CASES = [
+    ([(2, 0, {}), (1, 0, {}), (4, 0, {})], "fp32"),
+    ([(2, 1, {}), (1, 1, {}), (4, 1, {})], "fp32"),
+    ([(2, 2, {}), (1, 2, {}), (4, 2, {})], "fp32"),
+    ([(2, 3, {}), (1, 3, {}), (4, 3, {})], "fp32"),
+    ([(2, 0, {}), (2, 2, {}), (1, 3, {}), (2, 1, {}), (2, 3, {}), (1, 0, {})], "fp32"),
+    ([(2, 1, {"tensor": 2}), (4, 1, {"tensor": 2})], "fp32"),
+    ([(2, 1, {}), (1, 1, {}), (4, 2, {})], "bf16"),
+]
+
+
+@pytest.mark.parametrize(("legs", "precision"), LEG_CASES)
+def test_a_run_goes_on_at_other_ranks_and_zero_stages(tmp_path: Path, legs: list[Any], precision: str) -> None:
+    """The order and the ledger's chain are equal; losses differ by what sums in another order make, or bf16's 8 bits."""
+    found = scenario(tmp_path, LEGS.replace("LEGS_OF_RUN", repr(legs)).replace("PRECISION", repr(precision)))
+    assert found[:3] == [True, True, 12]
+    assert found[3:] == pytest.approx([0.0, 0.0], abs=2e-6 if precision == "fp32" else 0.05)
+
+
+def test_what_cannot_be_cut_anew_is_refused(tmp_path: Path) -> None:
+    """bf16 at ZeRO 0 on another number of ranks; other ranks in a layer."""
+    said = scenario(
+        tmp_path,
+        """
+said = []
+for name, first, then in (
+    ("half", (2, {"precision": "bf16"}), (1, {"precision": "bf16"})),
+    ("tensor", (2, {"parallel": PARAMS.parallel.model_copy(update={"tensor": 2})}), (2, {})),
+):
+    for ranks, update in (first, then):
+        run = s.start(here / name, ranks=ranks, params=PARAMS.model_copy(update=update | {"steps": 3}))
+        run.wait()
+    said.append(run.said())
+print(json.dumps(said))
+""",
+    )
+    assert "half precision at ZeRO 0 keeps its state in parts that cannot be cut anew" in said[0]
+    assert "2 ranks shared a model when the checkpoint was made, and 1 do now" in said[1]
+
+
 def test_latest_best_and_every_nth_checkpoint_stay(tmp_path: Path) -> None:
     found = scenario(
         tmp_path,

@@ -10,7 +10,7 @@ import pytest
 from dataplane import schema
 from dataplane.errors import UsageError
 from dataplane.snapshot import Snapshot
-from trainplane.data.order import sequences_at
+from trainplane.data.order import Batches, sequences_at
 from trainplane.data.packed import Packed
 from trainplane.errors import LedgerBroken
 from trainplane.lineage.doc_index import DocIndex
@@ -38,32 +38,41 @@ def packed_rows() -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schema.packed(LENGTH))
 
 
-def ledger(packed: Packed) -> list[dict[str, Any]]:
+def ledger(packed: Packed, batches: Batches) -> list[dict[str, Any]]:
     place, head, rows = 0, GENESIS, []
     for step in range(1, STEPS + 1):
         skipped = SKIPS.get(step, 0)
         place += skipped
-        seq_ids = sequences_at(SEED, place, BATCH, N)
+        size = batches.size(step)
+        seq_ids = sequences_at(SEED, place, size, N)
         row = {
             "step": step, "skipped": skipped, "seq_ids": seq_ids.tolist(), "token_hash": packed.batch(seq_ids).token_hash(),
-            "rng": step_key(SEED, step), "epoch": place // N, "losses": [1.0] * BATCH, "document_losses": [[1.0, 2.0]] * BATCH,
+            "rng": step_key(SEED, step), "epoch": place // N, "losses": [1.0] * size, "document_losses": [[1.0, 2.0]] * size,
         }  # fmt: skip
         head = chain_hash(head, row)
         rows.append(row | {"chain_hash": head, "run_id": "r", "stage": "pretrain"})
-        place += BATCH
+        place += size
     return rows
 
 
-@pytest.fixture
-def run(put, project: Path):  # type: ignore[no-untyped-def]
-    """A function that writes the project, with the ledger and run.json changed as asked."""
+@pytest.fixture(params=[[], [[4, 2], [8, 6]]], ids=["one size", "schedule"])
+def run(put, project: Path, request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
+    """A function that writes the project, with the ledger and run.json changed as asked; steps of one size and of several."""
     packed = put("packed", packed_rows())
     made = [{"from_step": step, "sequences": n, "spike": step, "lr_scale": 1.0, "reason": ""} for step, n in SKIPS.items()]
 
     def write(rows: list[dict[str, Any]] | None = None, **changes: Any) -> list[dict[str, Any]]:
-        rows = rows or ledger(Packed(packed))
+        rows = rows or ledger(Packed(packed), Batches.of(BATCH, [(first, size) for first, size in request.param]))
         put("consumed", pa.Table.from_pylist(rows, schema=schema.CONSUMED))
-        record = {"seed": SEED, "global_batch": BATCH, "step": STEPS, "interventions": made, "data_digest": packed.digest, "digest": "w"}
+        record = {
+            "seed": SEED,
+            "global_batch": BATCH,
+            "batch_schedule": request.param,
+            "step": STEPS,
+            "interventions": made,
+            "data_digest": packed.digest,
+            "digest": "w",
+        }
         (project / "models/pretrain").mkdir(parents=True, exist_ok=True)
         (project / "models/pretrain/run.json").write_text(json.dumps(record | {"chain_hash": rows[-1]["chain_hash"]} | changes))
         return rows
@@ -135,8 +144,9 @@ def test_the_steps_of_a_document_are_those_that_a_search_of_every_step_finds(run
 def test_places_and_steps_are_each_others_inverse_around_skips(run) -> None:
     run()
     trained = TrainedRun.load()
-    end = trained.first_place(STEPS) + BATCH
-    by_step = {place: step for step in range(1, STEPS + 1) for place in range(trained.first_place(step), trained.first_place(step) + BATCH)}
+    first, size = trained.first_place, trained.batches.size
+    end = first(STEPS) + size(STEPS)
+    by_step = {place: step for step in range(1, STEPS + 1) for place in range(first(step), first(step) + size(step))}
     assert [trained.step_of(place) for place in range(end)] == [by_step.get(place) for place in range(end)]
     assert end - len(by_step) == sum(SKIPS.values())
 

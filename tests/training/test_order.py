@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainplane.data.order import epoch_of_step, permute, permute_back, places_of, sequences_at, sequences_of_step
+from trainplane.data.order import Batches, epoch_of_step, permute, permute_back, places_of, sequences_at, sequences_of_step
 
 
 @settings(max_examples=40)
@@ -71,3 +71,17 @@ def test_places_among_a_billion_sequences_are_found_at_once() -> None:
     wanted = np.array([0, 123_456_789, 10**9 - 1])
     places = places_of(wanted, 3, 10**9, 3 * 10**9)
     assert sorted(np.concatenate([sequences_at(3, int(place), 1, 10**9) for place in places]).tolist()) == sorted(wanted.tolist() * 3)
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 9), st.lists(st.tuples(st.integers(1, 30), st.integers(1, 9)), max_size=4), st.integers(1, 40))
+def test_a_schedule_of_batches_is_what_counting_step_by_step_gives(usual: int, schedule: list[tuple[int, int]], step: int) -> None:
+    batches = Batches.of(usual, schedule)
+    sizes, now = [], usual
+    for number in range(1, step + 1):
+        now = dict(schedule).get(number, now)
+        sizes.append(now)
+    assert batches.size(step) == sizes[-1]
+    assert [batches.before(number) for number in range(1, step + 2)] == [0, *np.cumsum(sizes).tolist()]
+    steps = [number for number, size in enumerate(sizes, 1) for _ in range(size)]
+    assert [batches.step_of(place) for place in range(len(steps))] == steps

@@ -100,7 +100,9 @@ def test_every_schedule_warms_up_and_keeps_between_floor_and_peak(schedule: str)
         ({"parallel": {"pipeline": 2}}, 2, "pipeline"),
         ({"parallel": {"sequence": 2}}, 2, "sequence"),
         ({"optimizer": "lamb", "zero_stage": 1}, 1, "lamb needs whole matrices"),
-        ({"optimizer": "muon"}, 1, "muon needs zero_stage"),
+        ({"optimizer": "muon", "zero_stage": 1}, 1, "muon needs whole matrices"),
+        ({"optimizer": "lamb", "precision": "bf16"}, 1, "lamb needs whole matrices"),
+        ({"batch_schedule": [{"from_step": 5, "sequences": 3}]}, 2, "batch_schedule 3 is no multiple of micro_batch 1 x 2 ranks"),
     ],
 )
 def test_what_deepspeed_cannot_do_is_refused_before_anything_starts(values: dict, world: int, message: str) -> None:

@@ -23,8 +23,10 @@ from typing import Any
 from dataplane.errors import EnvironmentFault, TerraplaneError, of_system
 from dataplane.settings import TrainingSettings
 from trainplane.errors import TrainingError
+from trainplane.pretrain.engine import Engine
 from trainplane.pretrain.host_copy import HostCopy, file_hash
 from trainplane.pretrain.ranks import barrier, broadcast, gather, rank, world_size
+from trainplane.pretrain.reshard import reshard
 
 LATEST, BEST, STATE = "latest.json", "best.json", "state.json"
 PARTIAL = ".partial"
@@ -44,15 +46,16 @@ class Checkpoints:
 
     Args:
         folder: Of the run; all ranks have to see it.
-        engine: DeepSpeed's.
+        engine: Ours.
         settings: How many stay, and whether training waits for the disk.
     """
 
-    def __init__(self, folder: Path, engine: Any, settings: TrainingSettings) -> None:
-        self.folder, self.engine, self.settings = folder, engine, settings
+    def __init__(self, folder: Path, engine: Engine, settings: TrainingSettings) -> None:
+        self.folder, self.engine, self.settings = folder, engine.deepspeed, settings
+        self.groups, self.layout = engine.parameters, engine.layout
         self._copy = HostCopy()
         self._pending: _Pending | None = None
-        engine.checkpoint_engine = self._copy
+        self.engine.checkpoint_engine = self._copy
 
     def save(self, state: dict[str, Any]) -> None:
         """Takes a copy of everything, and writes it: in the background where the settings say so.
@@ -70,7 +73,7 @@ class Checkpoints:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.engine.save_checkpoint(str(partial), tag=name, client_state={}, save_latest=False)
-        self._pending = _Pending(name, state | {"world_size": world_size(), "zero_stage": self.engine.zero_optimization_stage()})
+        self._pending = _Pending(name, state | self._shape())
         self._copy.start(partial)
         if not self.settings.checkpoint_in_background:
             self.wait()
@@ -178,22 +181,34 @@ class Checkpoints:
     def restore(self) -> dict[str, Any] | None:
         """Puts the newest whole checkpoint into the engine; None where there is none.
 
+        One that other ranks made, or another ZeRO stage, is cut anew.
+
         Raises:
-            TrainingError: It was made by another number of ranks or ZeRO stage, which DeepSpeed cannot load directly.
+            TrainingError: It cannot be: other ranks share a layer than did.
         """
         self.wait()
         found = self.find()
         if found is None:
             return None
-        state = _read_json(found / STATE)
-        here = (world_size(), self.engine.zero_optimization_stage())
-        if here[1] and (state["world_size"], state["zero_stage"]) != here:
+        state, here = _read_json(found / STATE), self._shape()
+        made = {name: state[name] for name in here}
+        if made == here:
+            return self.load(found)
+        if made["per_model"] != here["per_model"]:
             raise TrainingError(
-                f"the checkpoint is of {state['world_size']} ranks at ZeRO {state['zero_stage']}, this run of {here[0]} at ZeRO {here[1]}",
+                f"{made['per_model']} ranks shared a model when the checkpoint was made, and {here['per_model']} do now",
                 where=str(found),
-                fix="start as many ranks as before (settings.yaml, training.processes), or delete the run's journal",
+                fix="set pretrain.parallel as it was",
             )
-        return self.load(found)
+        barrier()
+        reshard(self.engine, self.groups, found / found.name, made["zero_stage"], self.layout.rank % self.layout.per_model)
+        barrier()
+        return state
+
+    def _shape(self) -> dict[str, int]:
+        """What DeepSpeed's files depend on."""
+        stage = int(self.engine.zero_optimization_stage())
+        return {"world_size": self.layout.world, "zero_stage": stage, "per_model": self.layout.per_model}
 
 
 def step_name(step: int) -> str:

@@ -81,11 +81,13 @@ class Engine:
         torch.use_deterministic_algorithms(not torch.cuda.is_available())
         if params.activation_checkpointing:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        grouped = groups(model, params)
+        self.parameters = [list(group["params"]) for group in grouped]  # by optimizer group
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.deepspeed, *_ = deepspeed.initialize(
                 model=model,
-                model_parameters=groups(model, params),
+                model_parameters=grouped,
                 optimizer=own_optimizer(params),
                 config=deepspeed_config(params, self.layout.world),
             )

@@ -96,8 +96,9 @@ def _feature_faults(params: PretrainParams) -> list[str]:
         "tensor parallelism goes with zero_stage 0, 1 or 2 (DeepSpeed refuses AutoTP with ZeRO 3)": parallel.tensor > 1 and zero == 3,
         "pipeline parallelism is not supported yet: set parallel.pipeline to 1": parallel.pipeline > 1,
         "sequence parallelism is not supported yet: set parallel.sequence to 1": parallel.sequence > 1,
-        "lamb needs whole matrices: zero_stage 0 and no tensor parallelism": params.optimizer == "lamb" and zero + parallel.tensor > 1,
-        "muon needs zero_stage 1, 2 or 3, and no tensor parallelism": params.optimizer == "muon" and (zero == 0 or parallel.tensor > 1),
+        # In half precision DeepSpeed makes one flat tensor of each group, at every ZeRO stage.
+        f"{params.optimizer} needs whole matrices: zero_stage 0, precision fp32 and no tensor parallelism": params.optimizer != "adamw"
+        and (zero > 0 or parallel.tensor > 1 or params.precision != "fp32"),
     }  # fmt: skip
     return [fault for fault, found in refused.items() if found]
 
@@ -143,11 +144,11 @@ def _zero(params: PretrainParams) -> dict[str, Any]:
 
 
 def _optimizer(params: PretrainParams) -> dict[str, Any]:
-    """torch_adam: DeepSpeed's own CPU Adam is compiled at first use, which takes minutes, with equal losses. LAMB is ours."""
-    if params.optimizer == "lamb":
+    """torch_adam: DeepSpeed's own CPU Adam is compiled at first use, which takes minutes, with equal losses. LAMB and Muon come from
+    optimizer.py.
+    """
+    if params.optimizer != "adamw":
         return {}
     shared = {"lr": params.learning_rate, "betas": [params.beta1, params.beta2], "eps": params.epsilon, "weight_decay": params.weight_decay}
-    if params.optimizer == "muon":
-        return {"optimizer": {"type": "Muon", "params": shared}}
     offloaded = {"zero_force_ds_cpu_optimizer": False} if params.parallel.offload_optimizer else {}
     return {"optimizer": {"type": "AdamW", "params": shared | {"torch_adam": True}}} | offloaded

@@ -80,7 +80,7 @@ class Trainer:
         self.engine, self.packed, self.params, self.folder, self.watched = engine, packed, params, folder, watched
         self.batches, self.loader, self.by_group = params.batches(), Loader(packed), GroupLosses()
         folder.mkdir(parents=True, exist_ok=True)
-        self.checkpoints = Checkpoints(folder, engine.deepspeed, settings)
+        self.checkpoints = Checkpoints(folder, engine, settings)
         self.detector, self.interventions = SpikeDetector(params.stability), Interventions()
         self.alarms = Alarms(folder, settings)
         self.flops, self.peak = _flops(engine, packed.sequence_length), peak_flops()

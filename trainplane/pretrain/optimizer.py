@@ -7,29 +7,56 @@ from typing import Any
 
 from trainplane.params import PretrainParams
 
+MATRICES = "matrices"
+
 
 def groups(model: Any, params: PretrainParams) -> list[dict[str, Any]]:
-    """Matrices decay; embeddings, norms and biases do not. Each group has a `name`; a group without parameters is left out.
-
-    With Muon, embeddings and the output matrix are Adam's, as its author has it.
+    """Matrices decay, an output matrix of its own too; embeddings, norms and biases do not. Each group has a `name`; a group without
+    parameters is left out.
     """
     import torch
 
     embeddings = {id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)}
-    sorted_in: dict[str, list[Any]] = {"matrices": [], "embeddings": [], "vectors": []}
+    output = model.get_output_embeddings()
+    head = set() if output is None else {id(output.weight)} - embeddings
+    sorted_in: dict[str, list[Any]] = {MATRICES: [], "head": [], "embeddings": [], "vectors": []}
     for parameter in model.parameters():
         if parameter.requires_grad:
-            kind = "embeddings" if id(parameter) in embeddings else "matrices" if parameter.ndim >= 2 else "vectors"
-            sorted_in[kind].append(parameter)
-    decay = {"matrices": params.weight_decay, "embeddings": 0.0, "vectors": 0.0}
+            kinds = {"embeddings": id(parameter) in embeddings, "head": id(parameter) in head, MATRICES: parameter.ndim >= 2}
+            sorted_in[next((kind for kind, found in kinds.items() if found), "vectors")].append(parameter)
+    decay = {MATRICES: params.weight_decay, "head": params.weight_decay, "embeddings": 0.0, "vectors": 0.0}
     return [{"params": found, "weight_decay": decay[name], "name": name} for name, found in sorted_in.items() if found]
 
 
 def own_optimizer(params: PretrainParams) -> Callable[[Any], Any] | None:
     """Makes the optimizer from groups, where it is ours; None where DeepSpeed makes it from its config."""
-    if params.optimizer != "lamb":
+    make = {"lamb": lamb, "muon": muon}.get(params.optimizer)
+    if make is None:
         return None
-    return lambda parameters: lamb(parameters, params.learning_rate, (params.beta1, params.beta2), params.epsilon)
+    return lambda parameters: make(parameters, params.learning_rate, (params.beta1, params.beta2), params.epsilon)
+
+
+def muon(parameters: Any, lr: float, betas: tuple[float, float], eps: float) -> Any:
+    """Muon for the matrices, AdamW for the rest, at one learning rate: Muon's steps are made as large as AdamW's usually are.
+
+    Both are PyTorch's; this joins them, since a run has one optimizer. Source: Jordan 2024, https://kellerjordan.github.io/posts/muon/;
+    Liu et al. 2025, arXiv:2502.16982, section 2.2, for the size of the steps.
+    """
+    import torch
+
+    class MuonAndAdam(torch.optim.Optimizer):  # type: ignore[misc]  # torch has no types here
+        def step(self, closure: Any = None) -> None:
+            for kind, inner in (("muon", muons), ("adam", adams)):
+                # Anew each time: a checkpoint that is loaded brings groups and state of its own.
+                inner.param_groups = [group for group in self.param_groups if (group["name"] == MATRICES) == (kind == "muon")]
+                inner.state = self.state
+                inner.step()
+
+    alone = torch.nn.Parameter(torch.zeros(1, 1))
+    muons = torch.optim.Muon([alone], lr=lr, adjust_lr_fn="match_rms_adamw")
+    adams = torch.optim.AdamW([alone], lr=lr, betas=betas, eps=eps)
+    known = [(muons if group["name"] == MATRICES else adams).defaults | group for group in parameters]
+    return MuonAndAdam(known, {"lr": lr})
 
 
 def lamb(parameters: Any, lr: float, betas: tuple[float, float], eps: float) -> Any:

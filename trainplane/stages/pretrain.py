@@ -46,6 +46,7 @@ FOLDER = Path("models/pretrain")
 TOKENIZER = Path("models/tokenizer")
 PLOT = Path("plots/pretrain.csv")
 ENTRIES_AT_ONCE = 256
+LAYOUT_PARAMS = ("zero_stage", "micro_batch", "parallel", "activation_checkpointing", "compile")  # they change rounding alone
 
 
 @dataclass(frozen=True)
@@ -161,9 +162,12 @@ def _train(run: StageRun, params: PretrainParams) -> tuple[Any, Trainer]:
 
 
 def _identity(run: StageRun) -> str:
-    """What a run that is gone on with has to agree in: the code, the params and what it reads."""
+    """What a run that is gone on with has to agree in: the code, the params and what it reads; not how it lies over its ranks."""
     inputs = {table: snapshot.digest for table, snapshot in run.inputs.items()}
-    return run.identity(params=run.params, inputs=inputs, tokenizer=file_hash(TOKENIZER / "tokenizer.json"))
+    kept = {name: value for name, value in (run.params["pretrain"] or {}).items() if name not in LAYOUT_PARAMS}
+    return run.identity(
+        params={"model": run.params["model"], "pretrain": kept}, inputs=inputs, tokenizer=file_hash(TOKENIZER / "tokenizer.json")
+    )
 
 
 def _follow() -> None:

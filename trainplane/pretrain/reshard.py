@@ -1,0 +1,218 @@
+"""A checkpoint of other ranks, or of another ZeRO stage, put into an engine: weights and optimizer state are cut anew, bit for bit.
+
+DeepSpeed loads its files only where both are as they were. Here the files are mapped into memory, each parameter's pieces are found in
+them, and every rank copies the part that it holds now: nothing is converted on disk, and no optimizer state is read by a rank that does not
+keep it. What a checkpoint holds is named in runtime/zero/stage_1_and_2.py and stage3.py of DeepSpeed (`state_dict`); the layouts are
+ZeRO's, Rajbhandari et al. 2020, arXiv:1910.02054, section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trainplane.errors import TrainingError
+
+WEIGHTS = "fp32"
+
+
+@dataclass
+class Pieces:
+    """One parameter and its optimizer state, as flat pieces in order.
+
+    Attributes:
+        values: "fp32" and each name of the optimizer's state -> float tensors that give all of it one after another.
+        scalars: What the optimizer keeps once for a parameter, or for its group: the step.
+    """
+
+    values: dict[str, list[Any]] = field(default_factory=dict)
+    scalars: dict[str, Any] = field(default_factory=dict)
+
+    def part(self, name: str, start: int, stop: int) -> Any:
+        """Elements start .. stop of a value; fewer where it ends before."""
+        import torch
+
+        return torch.cat([*cut(self.values[name], start, stop), torch.empty(0)])
+
+
+def cut(parts: Sequence[Any], start: int, stop: int) -> list[Any]:
+    """What lies from start to stop, where flat tensors follow one another."""
+    found, at = [], 0
+    for part in parts:
+        first, last = max(start - at, 0), min(stop - at, part.numel())
+        if first < last:
+            found.append(part[first:last])
+        at += part.numel()
+    return found
+
+
+def reshard(engine: Any, groups: Sequence[Sequence[Any]], folder: Path, stage: int, model_rank: int) -> None:
+    """Puts a checkpoint into DeepSpeed's engine.
+
+    Args:
+        engine: DeepSpeed's, with any number of ranks, at any ZeRO stage.
+        groups: Its parameters, by optimizer group.
+        folder: DeepSpeed's files.
+        stage: ZeRO stage that they were made at.
+        model_rank: Which part of each layer this rank has; as many ranks have to share one as did.
+
+    Raises:
+        TrainingError: The files, or this engine, hold the state in a form that is not known here.
+    """
+    import torch
+
+    now = engine.zero_optimization_stage()
+    if not (stage or _is_plain_file(folder, model_rank)) or not (now or isinstance(engine.optimizer, torch.optim.Optimizer)):
+        raise TrainingError(
+            "half precision at ZeRO 0 keeps its state in parts that cannot be cut anew",
+            where=str(folder),
+            fix="go on with as many ranks as before, or set pretrain.zero_stage to 1 from the start",
+        )
+    if stage and now:
+        engine.optimizer.loss_scaler = _load(_zero_files(folder, model_rank)[0])["optimizer_state_dict"]["loss_scaler"]
+    names = {id(parameter): name for name, parameter in engine.module.named_parameters()}
+    sizes = [[_numel(parameter) for parameter in group] for group in groups]
+    read = (
+        _of_plain(folder, model_rank, [[names[id(p)] for p in group] for group in groups])
+        if not stage
+        else _of_zero(folder, stage, model_rank, sizes)
+    )
+    {0: _put_plain, 1: _put_partitions, 2: _put_partitions, 3: _put_parameters}[now](engine, groups, list(read))
+
+
+def _numel(parameter: Any) -> int:
+    return int(getattr(parameter, "ds_numel", parameter.numel()))
+
+
+def _load(path: Path) -> Any:
+    import torch
+
+    return torch.load(path, map_location="cpu", mmap=True, weights_only=False)
+
+
+def _is_plain_file(folder: Path, model_rank: int) -> bool:
+    found = _load(folder / f"mp_rank_{model_rank:02d}_model_states.pt")["optimizer"]
+    return isinstance(found, dict) and found.keys() == {"state", "param_groups"}
+
+
+def _of_plain(folder: Path, model_rank: int, names: Sequence[Sequence[str]]) -> Iterator[Pieces]:
+    """Of ZeRO 0: PyTorch's own optimizer state, by the number of the parameter."""
+    found = _load(folder / f"mp_rank_{model_rank:02d}_model_states.pt")
+    for number, name in enumerate(name for group in names for name in group):
+        pieces = Pieces({WEIGHTS: [found["module"][name].float().flatten()]})
+        _sort(found["optimizer"]["state"].get(number, {}), pieces, lambda tensor: [tensor.flatten()])
+        yield pieces
+
+
+def _of_zero(folder: Path, stage: int, model_rank: int, sizes: Sequence[Sequence[int]]) -> Iterator[Pieces]:
+    """Of ZeRO 1 to 3: flat parts of whole groups, or, at ZeRO 3, of each parameter."""
+    ranks = [_load(path)["optimizer_state_dict"] for path in _zero_files(folder, model_rank)]
+    if any(padding for group in ranks[0].get("param_alignment_paddings") or [] for padding in group):
+        raise TrainingError("its parameters are padded one by one", where=str(folder), fix="go on with as many ranks as before")
+    states = [(rank["optimizer_state_dict"] if stage == 3 else rank["base_optimizer_state"])["state"] for rank in ranks]
+    weights = [rank["fp32_flat_groups" if stage == 3 else "single_partition_of_fp32_groups"] for rank in ranks]
+    for number, group in enumerate(sizes):
+        whole = Pieces({WEIGHTS: [of[number] for of in weights]}, {})
+        for name in states[0].get(number, {}):
+            values = [of[number][name] for of in states]
+            _sort({name: values[0]}, whole, lambda _, values=values: values)
+        yield from _cut_group(whole, group, len(ranks), by_parameter=stage == 3)
+
+
+def _cut_group(whole: Pieces, sizes: Sequence[int], n_ranks: int, *, by_parameter: bool) -> Iterator[Pieces]:
+    """The parameters of a group, whose values are one flat tensor of each rank."""
+    at = 0
+    for size in sizes:
+        if by_parameter:
+            each = -(-size // n_ranks)
+            held = [max(0, min(each, size - number * each)) for number in range(n_ranks)]
+            values = {
+                name: [part[at : at + count] for part, count in zip(parts, held, strict=True)] for name, parts in whole.values.items()
+            }
+            at += each
+        else:
+            values = {name: cut(parts, at, at + size) for name, parts in whole.values.items()}
+            at += size
+        yield Pieces(values, whole.scalars)
+
+
+def _zero_files(folder: Path, model_rank: int) -> list[Path]:
+    """Of the data-parallel ranks, in their order."""
+    found = folder.glob(f"*zero_pp_rank_*_mp_rank_{model_rank:02d}_optim_states.pt")
+    return sorted(found, key=lambda path: int(str(path.name).partition("zero_pp_rank_")[2].partition("_")[0]))
+
+
+def _sort(state: dict[str, Any], pieces: Pieces, parts: Any) -> None:
+    """Tells what is as large as the parameter from what there is once."""
+    import torch
+
+    for name, value in state.items():
+        if isinstance(value, torch.Tensor) and value.ndim:
+            pieces.values[name] = parts(value)
+        else:
+            pieces.scalars[name] = value
+
+
+def _put_plain(engine: Any, groups: Sequence[Sequence[Any]], read: list[Pieces]) -> None:
+    for parameter, pieces in zip((p for group in groups for p in group), read, strict=True):
+        whole = {name: pieces.part(name, 0, parameter.numel()).view(parameter.shape).to(parameter.device) for name in pieces.values}
+        parameter.data.copy_(whole.pop(WEIGHTS))
+        engine.optimizer.state[parameter] = whole | _copies(pieces.scalars)
+
+
+def _put_partitions(engine: Any, groups: Sequence[Sequence[Any]], read: list[Pieces]) -> None:
+    """ZeRO 1 and 2: each rank has a stretch of each group; all have the weights."""
+    import torch
+
+    left = iter(read)
+    for number, group in enumerate(groups):
+        mine, optimizer = engine.optimizer.single_partition_of_fp32_groups[number], engine.optimizer.optimizer
+        start = torch.distributed.get_rank(engine.optimizer.real_dp_process_group[number]) * mine.numel()
+        of_group = [next(left) for _ in group]
+        for parameter, pieces in zip(group, of_group, strict=True):
+            parameter.data.copy_(pieces.part(WEIGHTS, 0, parameter.numel()).view(parameter.shape))
+        stretches = {name: _stretch(of_group, name, group, start, mine) for name in of_group[0].values}
+        mine.data.copy_(stretches.pop(WEIGHTS))
+        optimizer.state[mine] = stretches | _copies(of_group[0].scalars)
+
+
+def _stretch(pieces: Sequence[Pieces], name: str, group: Sequence[Any], start: int, like: Any) -> Any:
+    """Elements from `start` of a group's parameters one after another, as many as `like` has; zeros behind the last."""
+    import torch
+
+    out, at = torch.zeros_like(like), 0
+    for parameter, one in zip(group, pieces, strict=True):
+        size = parameter.numel()
+        first, last = max(start - at, 0), min(start + like.numel() - at, size)
+        if first < last:
+            out[at + first - start : at + last - start] = one.part(name, first, last)
+        at += size
+    return out
+
+
+def _put_parameters(engine: Any, groups: Sequence[Sequence[Any]], read: list[Pieces]) -> None:
+    """ZeRO 3: each rank has a stretch of each parameter, in flat tensors of sub-groups."""
+    import deepspeed
+    import torch
+
+    optimizer, by_id = engine.optimizer, dict(zip((id(p) for group in groups for p in group), read, strict=True))
+    rank = torch.distributed.get_rank(optimizer.dp_process_group)
+    for number, group in enumerate(optimizer.fp16_groups):
+        flat, at = optimizer.fp32_partitioned_groups_flat[number], 0
+        state = optimizer.optimizer.state[flat]
+        for parameter in group:
+            pieces, each = by_id[id(parameter)], parameter.partition_numel()
+            for name in pieces.values:
+                part = pieces.part(name, rank * each, (rank + 1) * each)
+                target = flat.data if name == WEIGHTS else state.setdefault(name, torch.zeros_like(flat))
+                target[at : at + part.numel()] = part
+            state |= _copies(pieces.scalars)
+            at += each
+            with deepspeed.zero.GatheredParameters([parameter], modifier_rank=0):
+                parameter.data.copy_(pieces.part(WEIGHTS, 0, parameter.ds_numel).view(parameter.shape))
+
+
+def _copies(scalars: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.clone() if hasattr(value, "clone") else value for name, value in scalars.items()}
