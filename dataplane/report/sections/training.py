@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataplane.report.blocks import Block, Column, Figure, Heading, Note, Section, Table
-from dataplane.report.charts import Series, line_chart
+from dataplane.report.blocks import Block, Column, Heading, Note, Section, Table
+from dataplane.report.charts import Series
 from dataplane.report.project import Project
+from dataplane.report.sections.alignment import alignment
+from dataplane.report.sections.curves import charts, points
 from dataplane.report.writing import number
 
 LOSS = "loss, nats a token"
@@ -23,21 +25,22 @@ def training(project: Project) -> Section:
         ("Preference training (DPO)", _preference(project)),
     ):
         section.blocks += [Heading(title), *(blocks or [Note("Not run yet.")])]
+    section.blocks += alignment(project)
     return section
 
 
 def _pretraining(project: Project) -> list[Block]:
     rows, metrics = project.plot("pretrain"), project.metrics("pretrain")
-    held_out = _held_out(metrics) or _points(rows, "held_out_loss")
-    series = [Series("training", _points(rows, "loss")), Series("held out", held_out, dots=True)]
-    charts = _charts(
+    held_out = _held_out(metrics) or points(rows, "held_out_loss")
+    series = [Series("training", points(rows, "loss")), Series("held out", held_out, dots=True)]
+    drawn = charts(
         [
             (series, LOSS, "Pretraining loss"),
-            ([Series("", _points(rows, "learning_rate"))], "learning rate", "Learning rate"),
-            ([Series("", _points(rows, "grad_norm"))], "gradient norm", "Norm of the gradient before clipping"),
+            ([Series("", points(rows, "learning_rate"))], "learning rate", "Learning rate"),
+            ([Series("", points(rows, "grad_norm"))], "gradient norm", "Norm of the gradient before clipping"),
         ]
     )
-    return [*_pretraining_text(metrics), *charts, *_rollbacks(project, metrics)] if charts else []
+    return [*_pretraining_text(metrics), *drawn, *_rollbacks(project, metrics)] if drawn else []
 
 
 def _rollbacks(project: Project, metrics: dict[str, Any]) -> list[Block]:
@@ -72,24 +75,15 @@ def _pretraining_text(metrics: dict[str, Any]) -> list[Block]:
 
 def _tuning(project: Project) -> list[Block]:
     rows = project.plot("sft")
-    return _charts([([Series("", _points(rows, "loss"))], LOSS, "Fine-tuning loss")])
+    return charts([([Series("", points(rows, "loss"))], LOSS, "Fine-tuning loss")])
 
 
 def _preference(project: Project) -> list[Block]:
     rows = project.plot("dpo")
-    return _charts(
+    return charts(
         [
-            ([Series("", _points(rows, "loss"))], "loss", "DPO loss"),
-            ([Series("", _points(rows, "margin"))], "reward margin", "Margin between the preferred and the other answer"),
-            ([Series("", _points(rows, "accuracy"))], "accuracy", "Share of pairs in which the preferred answer is ranked first"),
+            ([Series("", points(rows, "loss"))], "loss", "DPO loss"),
+            ([Series("", points(rows, "margin"))], "reward margin", "Margin between the preferred and the other answer"),
+            ([Series("", points(rows, "accuracy"))], "accuracy", "Share of pairs in which the preferred answer is ranked first"),
         ]
     )
-
-
-def _points(rows: list[dict[str, float]], column: str) -> list[tuple[float, float]]:
-    return [(row["step"], row[column]) for row in rows if "step" in row and column in row]
-
-
-def _charts(wanted: list[tuple[list[Series], str, str]]) -> list[Block]:
-    drawn = [(line_chart(series, x_label="step", y_label=y_label), caption) for series, y_label, caption in wanted]
-    return [Figure(svg, caption) for svg, caption in drawn if svg]
