@@ -1,26 +1,26 @@
-"""Direct preference optimisation: a fresh adapter learns to prefer one answer to another, held to the model it starts from.
+"""Preference optimisation: a fresh adapter learns to prefer one answer to another, by the loss that params name.
 
-Source: DPO, Rafailov et al. 2023, arXiv:2305.18290, equation 7. At the first step policy and reference are one model, so that the
-loss is -log sigmoid(0) = ln 2 whatever the data: a free check of masks, reference and dropout.
+At the first step policy and reference are one model, so that the loss is known beforehand (DPO: ln 2): a free check of masks, reference
+and dropout.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dataplane.errors import DataError
 from trainplane.align import session
 from trainplane.align.adapter import check_starts_at_base, lora_config, probe
+from trainplane.align.losses import Answers
 from trainplane.align.params import DPOParams
+from trainplane.align.preference_trainers import make
+from trainplane.align.preference_watch import PreferenceWatch
 from trainplane.data.chat import ChatEncoder
 from trainplane.data.preference import EncodedPair, Pair, encode_pair
-from trainplane.errors import TrainingError
 
-MAX_FIRST_LOSS_DELTA = 1e-3
 CURVE = {
     "loss": "loss", "margin": "rewards/margins", "accuracy": "rewards/accuracies", "chosen": "rewards/chosen",
     "rejected": "rewards/rejected", "learning_rate": "learning_rate",
@@ -103,32 +103,19 @@ def accuracy(logps: Any, reference: Any | None = None) -> float:
     return float((gains[:, 0] > gains[:, 1]).double().mean())
 
 
-def preferring(trainer_class: Any) -> Any:
-    """trl's trainer, on pairs that are tokens already: it would tokenise texts, and take `<|end|>` in them for the end."""
+def first_answers(model: Any, pairs: Sequence[EncodedPair], pad_id: int) -> Answers:
+    """Pairs as the losses see them where policy and reference are still one model."""
+    import torch
 
-    class Preferring(trainer_class):  # type: ignore[misc]
-        def _prepare_dataset(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-            return dataset
-
-    return Preferring
-
-
-def check_first_loss(step: int, log: dict[str, float]) -> None:
-    """The first loss is ln 2.
-
-    Raises:
-        TrainingError: It is not.
-    """
-    if step == 1 and not abs(float(log["loss"]) - math.log(2)) <= MAX_FIRST_LOSS_DELTA:
-        raise TrainingError(
-            f"the first loss is {float(log['loss']):.6f}, expected ln 2 = {math.log(2):.6f}",
-            where="dpo",
-            fix="report it: policy and reference are not one model at the start",
-        )
+    logps = answer_logps(model, pairs, pad_id, len(pairs))
+    lengths = torch.tensor([[len(pair.chosen_ids), len(pair.rejected_ids)] for pair in pairs])
+    return Answers(logps, logps, lengths)
 
 
-def train(model: Any, tokenizer: Any, data: Tokenised, params: DPOParams, folder: Path) -> tuple[Any, session.Book]:
-    """Trains; returns the model with its adapter, and the book of the run.
+def train(
+    model: Any, tokenizer: Any, data: Tokenised, params: DPOParams, folder: Path
+) -> tuple[Any, session.Book, list[dict[str, object]]]:
+    """Trains; returns the model with its adapter, the book of the run, and the alarms that were raised.
 
     Args:
         model: The base. The reference is this model with the adapter switched off.
@@ -139,19 +126,21 @@ def train(model: Any, tokenizer: Any, data: Tokenised, params: DPOParams, folder
 
     Raises:
         NotFinite: A loss is not a number.
-        TrainingError: The first loss is not ln 2.
+        TrainingError: The first loss is not the paper's, the loss does not move, or the margin runs away.
     """
-    import datasets
-    from trl import DPOConfig, DPOTrainer
-
     steps = session.schedule(params, len(data.ids))
-    dataset = datasets.Dataset.from_list([asdict(data.encoded[place]) for step in steps for place in step])
+    pairs = [[data.encoded[place] for place in step] for step in steps]
     base_logits = probe(model)
-    args = DPOConfig(**session.trainer_args(params, folder), beta=params.beta, loss_type=["sigmoid"], disable_dropout=True)
-    trainer = session.booked(preferring(DPOTrainer))(
-        model=model, args=args, train_dataset=dataset, processing_class=tokenizer, peft_config=lora_config(params)
-    )
+    watch = PreferenceWatch(params, first_answers(model, pairs[0], tokenizer.pad_token_id))
+    trainer = make(
+        model, tokenizer, pairs, params, args=session.trainer_args(params, folder), peft_config=lora_config(params)
+    )  # fmt: skip
     check_starts_at_base(trainer.model, base_logits)
-    book = session.Book(folder / "consumed.jsonl", data.ids, steps, "dpo", CURVE)
-    session.run(trainer, book, check_first_loss)
-    return trainer.model, book
+    book = session.Book(folder / "consumed.jsonl", data.ids, steps, params.loss, curve_columns(params))
+    session.run(trainer, book, watch.see)
+    return trainer.model, book, watch.alarms
+
+
+def curve_columns(params: DPOParams) -> dict[str, str]:
+    """Column of the curve -> name in the trainer's log; KTO counts no accuracy, since its answers are no pairs."""
+    return {column: name for column, name in CURVE.items() if not (params.loss == "kto" and column == "accuracy")}

@@ -43,17 +43,18 @@ def main() -> None:
         encoder = ChatEncoder(tokenizer)
         data = tokenise(pick(pairs, "train", params.max_pairs, params.seed), encoder, params.max_length)
         held_out = tokenise(pick(pairs, "held_out", params.held_out_pairs, params.seed), encoder, params.max_length)
-        before = answer_logps(model, held_out.encoded, tokenizer.pad_token_id, params.batch_size)
+        before = answer_logps(model, held_out.encoded, tokenizer.pad_token_id, params.micro())
         WORK.mkdir(parents=True, exist_ok=True)
-        adapted, book = train(model, tokenizer, data, params, WORK)
+        adapted, book, alarms = train(model, tokenizer, data, params, WORK)
         merged, delta = merge(adapted, PARENT)
-        after = answer_logps(merged, held_out.encoded, tokenizer.pad_token_id, params.batch_size)
+        after = answer_logps(merged, held_out.encoded, tokenizer.pad_token_id, params.micro())
         record = {
             "stage": "dpo",
             "digest": weights_digest(merged),
             "parent": parent["digest"],
             "data": params.data,
             "data_digest": files_digest(params.data, run.root),
+            "loss": params.loss,
             "steps": params.max_steps,
             "seed": params.seed,
             "chain_hash": book.head(),
@@ -67,7 +68,8 @@ def main() -> None:
             "digest": record["digest"], "steps": params.max_steps, "pairs": len(data.ids),
             "epochs": params.max_steps * params.batch_size / len(data.ids), "pairs_too_long": data.n_too_long,
             "held_out_pairs": len(held_out.ids), "merge_max_logit_delta": delta, "first_loss": book.curve[0]["loss"],
-            "last_loss": book.curve[-1]["loss"], "last_margin": book.curve[-1]["margin"],
+            "last_loss": book.curve[-1]["loss"], "last_margin": book.curve[-1]["margin"], "loss": params.loss,
+            "alarms": alarms,
         } | _held_out_metrics(before, after))  # fmt: skip
 
 
