@@ -21,11 +21,11 @@ from trainplane.data.jsonl import matching_files
 from trainplane.evaluate.consumed import Consumed, consumed, told
 from trainplane.evaluate.generation import Prompt, generate, samples
 from trainplane.evaluate.harness import Task, read_items, read_template, run_task, verdict
-from trainplane.evaluate.params import EvaluateParams, ProgramParams, TaskParams, WrittenParams
+from trainplane.evaluate.params import EvaluateParams, ProgramParams, TaskParams
 from trainplane.evaluate.perplexity import Documents, document_bits, gzip_scores, score_bits
 from trainplane.evaluate.sandbox import require_sandbox
 from trainplane.evaluate.scores import ALL, Score
-from trainplane.evaluate.written import Writer, WrittenTask, read_written_items, run_written
+from trainplane.evaluate.written import AnyParams, Writer, WrittenTask, read_written_items, run_written
 from trainplane.model.build import load
 from trainplane.tokenizer import load_tokenizer
 
@@ -78,7 +78,7 @@ def _task(run: StageRun, wanted: TaskParams, params: EvaluateParams) -> Task:
     return Task(wanted.name, read_template(wanted.name), *_chosen(run, items, params))
 
 
-def _written_task(run: StageRun, wanted: WrittenParams | ProgramParams, params: EvaluateParams) -> WrittenTask:
+def _written_task(run: StageRun, wanted: AnyParams, params: EvaluateParams) -> WrittenTask:
     items = read_written_items(wanted, run.root)
     return WrittenTask(wanted, *_chosen(run, items, params))
 
@@ -162,6 +162,7 @@ def main() -> None:
         tasks: list[AnyTask] = [_task(run, wanted, params) for wanted in params.tasks]
         tasks += [_written_task(run, wanted, params) for wanted in params.written]
         tasks += [_written_task(run, wanted, params) for wanted in params.programs]
+        tasks += [_written_task(run, wanted, params) for wanted in params.safety]
         if params.programs:
             require_sandbox()
         scores, generations = gzip_scores(documents), []
