@@ -108,7 +108,7 @@ EVALUATE = Stage(
     params=["evaluate", "decontaminate"],
     writes=["evals"],
     deps=["models/pretrain"],
-    outs=["metrics/generations.json"],
+    outs=["metrics/generations.json", "metrics/item_scores.json"],
     package="trainplane",
 )
 

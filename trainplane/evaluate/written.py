@@ -20,7 +20,7 @@ from trainplane.evaluate.params import ProgramParams, SafetyParams, WrittenParam
 from trainplane.evaluate.pass_at_k import Problem, pass_at_k
 from trainplane.evaluate.safety import METRIC, patterns_version, safety_value
 from trainplane.evaluate.sandbox import Limits
-from trainplane.evaluate.scores import Score, groups
+from trainplane.evaluate.scores import ALL, Score, groups
 from trainplane.evaluate.text_metrics import corpus_metrics, item_metrics
 from trainplane.evaluate.uncertainty import jackknife, mean
 
@@ -89,8 +89,8 @@ def run_written(task: WrittenTask, write: Writer, *, asked: str, seed: int) -> l
     found = groups({"lang": [item["lang"] for item in task.items]})
     return [
         Score(
-            task.params.name, group, metric, *measure(places), len(places), task_version=_version(task.params), template_hash=template,
-            contamination=task.contamination,
+            task.params.name, group, metric, *measure.of(places), len(places), task_version=_version(task.params), template_hash=template,
+            contamination=task.contamination, items=_by_id(task, measure) if group == ALL else None,
         )
         for group, places in found.items() for metric, measure in measured.items()
     ]  # fmt: skip
@@ -100,8 +100,23 @@ def _version(params: AnyParams) -> str:
     return f"{VERSION}.{patterns_version()}" if isinstance(params, SafetyParams) else VERSION
 
 
-Measure = Callable[[list[int]], tuple[float, float]]
-"""Places of items -> value and standard error."""
+@dataclass(frozen=True)
+class Measure:
+    """One metric of some answers.
+
+    Attributes:
+        of: Places of items -> value and standard error.
+        values: Of each item, where the metric is their mean.
+    """
+
+    of: Callable[[list[int]], tuple[float, float]]
+    values: Sequence[float] | None = None
+
+
+def _by_id(task: WrittenTask, measure: Measure) -> dict[str, float] | None:
+    if measure.values is None:
+        return None
+    return {item["id"]: float(value) for item, value in zip(task.items, measure.values, strict=True)}
 
 
 def _measured(task: WrittenTask, write: Writer, seed: int) -> dict[str, Measure]:
@@ -143,11 +158,11 @@ def _programs(task: WrittenTask, write: Writer, seed: int) -> dict[str, Measure]
 
 
 def _mean_of(values: Sequence[float]) -> Measure:
-    return lambda places: mean([values[place] for place in places])
+    return Measure(lambda places: mean([values[place] for place in places]), values)
 
 
 def _of_corpus(metric: Callable[..., float], texts: list[str], references: list[list[str]]) -> Measure:
     def value(places: list[int]) -> float:
         return metric([texts[place] for place in places], [references[place] for place in places])
 
-    return lambda places: (value(places), jackknife(len(places), lambda left: value([places[place] for place in left])))
+    return Measure(lambda places: (value(places), jackknife(len(places), lambda left: value([places[place] for place in left]))))

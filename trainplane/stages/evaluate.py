@@ -1,9 +1,10 @@
-"""evaluate: models, held-out documents and tasks -> evals, metrics/evaluate.json, metrics/generations.json."""
+"""evaluate: models, held-out documents and tasks -> evals, metrics/evaluate.json, metrics/generations.json, metrics/item_scores.json."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from trainplane.align import session
 from trainplane.align.adapter import read_run
 from trainplane.data.chat import ChatEncoder, Message, read_examples
 from trainplane.data.jsonl import matching_files
+from trainplane.evaluate.compare import compare, item_rows
 from trainplane.evaluate.consumed import Consumed, consumed, told
 from trainplane.evaluate.generation import Prompt, generate, samples
 from trainplane.evaluate.harness import Task, read_items, read_template, run_task, verdict
@@ -32,6 +34,7 @@ from trainplane.tokenizer import load_tokenizer
 INPUTS = ("documents", "held_out", "tokens", "contamination")
 MODELS = Path("models")
 GENERATIONS = Path("metrics/generations.json")
+ITEM_SCORES = Path("metrics/item_scores.json")
 LANGUAGE = schema.signal_column("language", "lang")
 TASK_BATCH = 16
 CHAT_PROMPTS = 2
@@ -174,7 +177,9 @@ def main() -> None:
         rows: list[dict[str, Any]] = [score.row(run.run_id, params.seed) for score in scores]
         run.write("evals", schema.EVALS, [pa.RecordBatch.from_pylist(rows, schema=schema.EVALS)])
         write_atomically(run.root / GENERATIONS, json.dumps(generations, indent=1, ensure_ascii=False) + "\n")
-        run.metrics(_summary(scores))
+        items = item_rows(scores)
+        write_atomically(run.root / ITEM_SCORES, json.dumps(items, indent=1, ensure_ascii=False) + "\n")
+        run.metrics(_summary(scores) | {"gains": [one for pair in pairwise(params.models) for one in compare(items, *pair, params.seed)]})
 
 
 if __name__ == "__main__":
