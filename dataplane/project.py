@@ -43,6 +43,8 @@ class Wanted:
     benchmarks: Sequence[str] = ()
     instructions: Sequence[str] = ()
     preferences: Sequence[str] = ()
+    prompts: Sequence[str] = ()
+    align: Sequence[str] = ()
     in_place: bool = False
     training: bool = True
     lake: LakeSettings = field(default_factory=lambda: LakeSettings.parse(None, where="lake"))
@@ -80,6 +82,7 @@ def create(directory: Path, wanted: Wanted) -> list[str]:
     benchmarks = [_named(text) for text in wanted.benchmarks]
     instructions = [_group("instruct", "instruct", text) for text in wanted.instructions]
     preferences = [_group("preference", "preference", text) for text in wanted.preferences]
+    prompts = [_group("prompts", "prompts", text) for text in wanted.prompts]
     _check(directory, sources, wanted)
     directory.mkdir(parents=True, exist_ok=True)
     place = _link if wanted.in_place else _copy
@@ -90,7 +93,12 @@ def create(directory: Path, wanted: Wanted) -> list[str]:
         listed.append({"name": group.name, "kind": group.kind, "paths": paths, "format": "auto", "license": None})
     placed = {
         name: [place(directory, group) for group in groups]
-        for name, groups in (("benchmarks", benchmarks), ("instructions", instructions), ("preferences", preferences))
+        for name, groups in (
+            ("benchmarks", benchmarks),
+            ("instructions", instructions),
+            ("preferences", preferences),
+            ("prompts", prompts),
+        )
     }
     folders = {name: [folder for folder, _ in groups] for name, groups in placed.items()}
     inputs = Inputs(
@@ -98,6 +106,8 @@ def create(directory: Path, wanted: Wanted) -> list[str]:
         benchmarks=folders["benchmarks"],
         instructions=folders["instructions"],
         preferences=folders["preferences"],
+        prompts=folders["prompts"],
+        align=wanted.align,
         training=wanted.training,
         held=wanted.lake.held,
     )
@@ -139,6 +149,12 @@ def _check(directory: Path, sources: Sequence[Group], wanted: Wanted) -> None:
         raise UsageError(f"source named twice: {', '.join(doubled)}", fix="give each source its own name")
     if wanted.preferences and not wanted.instructions:
         raise UsageError("preference pairs need a model that has learnt to answer", fix="add --instructions GLOB")
+    if wanted.align and not wanted.instructions:
+        raise UsageError(f"{', '.join(wanted.align)} need a model that has learnt to answer", fix="add --instructions GLOB")
+    if "reward" in wanted.align and not wanted.preferences:
+        raise UsageError("a reward model needs preference pairs", fix="add --preferences GLOB")
+    if {"ppo", "grpo"} & set(wanted.align) and not wanted.prompts:
+        raise UsageError("ppo and grpo need prompts", fix="add --prompts GLOB")
 
 
 def _copy(directory: Path, group: Group) -> tuple[str, list[str]]:
@@ -174,12 +190,14 @@ def fill_template(
 ) -> str:
     """params.yaml from the template: `$name` lines are replaced by YAML."""
     models = ["pretrain", *(["sft"] if inputs.instructions else []), *(["dpo"] if inputs.preferences else [])]
+    models += [name for name in ("ppo", "grpo") if name in inputs.align]
     parts = {
         "$sources": dump(sources),
         "$benchmarks": dump(benchmarks),
         "$trusted": dump([sources[0]["name"]]),
         "$instructions": dump(globs["instructions"]),
         "$preferences": dump(globs["preferences"]),
+        "$prompts": dump(globs["prompts"]),
         "$models": dump(models),
     }
     lines = []

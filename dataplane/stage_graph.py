@@ -97,13 +97,18 @@ PRETRAIN = Stage(
 )
 SFT = Stage("sft", params=["sft"], deps=["models/pretrain"], outs=["models/sft"], package="trainplane", plots=["plots/sft.csv"])
 DPO = Stage("dpo", params=["dpo"], deps=["models/sft"], outs=["models/dpo"], package="trainplane", plots=["plots/dpo.csv"])
+REWARD = Stage(
+    "reward", params=["reward"], deps=["models/sft"], outs=["models/reward"], package="trainplane", plots=["plots/reward.csv"]
+)  # fmt: skip
+PPO = Stage("ppo", params=["ppo"], deps=["models/sft"], outs=["models/ppo"], package="trainplane", plots=["plots/ppo.csv"])
+GRPO = Stage("grpo", params=["grpo"], deps=["models/sft"], outs=["models/grpo"], package="trainplane", plots=["plots/grpo.csv"])
 EVALUATE = Stage(
     "evaluate",
     reads=["documents", "held_out", "tokens", "contamination"],
     params=["evaluate", "decontaminate"],
     writes=["evals"],
     deps=["models/pretrain"],
-    outs=["metrics/generations.json"],
+    outs=["metrics/generations.json", "metrics/item_scores.json"],
     package="trainplane",
 )
 
@@ -117,6 +122,8 @@ class Inputs:
         benchmarks: Files of benchmark items, for decontamination and evaluation.
         instructions: Files of instruction examples; without them there is no sft.
         preferences: Files of preference pairs; without them there is no dpo.
+        prompts: Files of prompts, for reinforcement learning.
+        align: Which of the stages reward, ppo and grpo there are.
         sample: Whether the raw files are the default sample, written by a stage of its own.
         training: Whether the project trains at all.
         held: Suffix of the tables that DVC holds; empty where it holds only their snapshot files.
@@ -126,6 +133,8 @@ class Inputs:
     benchmarks: Sequence[str] = ()
     instructions: Sequence[str] = ()
     preferences: Sequence[str] = ()
+    prompts: Sequence[str] = ()
+    align: Sequence[str] = ()
     sample: bool = False
     training: bool = True
     held: str = "lance"
@@ -153,15 +162,21 @@ def dvc_yaml(inputs: Inputs) -> dict[str, Any]:
 def _training(inputs: Inputs) -> list[Stage]:
     if not inputs.training:
         return []
-    stages, models = [PRETRAIN], ["models/pretrain"]
+    stages = [PRETRAIN]
     if inputs.instructions:
         stages.append(_with_deps(SFT, inputs.instructions))
-        models.append("models/sft")
         if inputs.preferences:
             stages.append(_with_deps(DPO, inputs.preferences))
-            models.append("models/dpo")
-    evaluate = _with_deps(EVALUATE, models[1:])
-    return [*stages, evaluate]
+        stages += _reinforcement(inputs)
+    models = [f"models/{stage.name}" for stage in stages[1:] if stage.name != "reward"]
+    return [*stages, _with_deps(EVALUATE, models)]
+
+
+def _reinforcement(inputs: Inputs) -> list[Stage]:
+    """The stages asked for; the policies wait for the reward model where there is one."""
+    rewarded = ["models/reward"] if "reward" in inputs.align else []
+    reads = [(REWARD, inputs.preferences), (PPO, [*inputs.prompts, *rewarded]), (GRPO, [*inputs.prompts, *rewarded])]
+    return [_with_deps(stage, files) for stage, files in reads if stage.name in inputs.align]
 
 
 def _with_deps(stage: Stage, more: Sequence[str]) -> Stage:

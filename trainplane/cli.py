@@ -62,6 +62,24 @@ def verify(run: Path, as_json: bool) -> None:
 
 
 @main.command()
+@click.argument("first")
+@click.argument("second")
+@JSON_OPTION
+def compare(first: str, second: str, as_json: bool) -> None:
+    """Is model SECOND better than FIRST? A paired bootstrap over the items that both answered, for each task and metric."""
+    from trainplane.evaluate.compare import compare_models
+
+    _show(compare_models(first, second), as_json, _print_differences)
+
+
+def _print_differences(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        told = f"{row['task']} {row['metric']}: {row['first_mean']:.4f} -> {row['second_mean']:.4f} on {row['items']} items, "
+        interval = f"difference {row['value']:+.4f} (95 %: {row['low']:+.4f} to {row['high']:+.4f}), p {row['p_value']:.4f}"
+        click.echo(told + interval + ("" if row["same_template"] else "; asked in different words"))
+
+
+@main.command()
 @click.option("--ranks", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that the run would have.")
 @JSON_OPTION
 def config(ranks: int, as_json: bool) -> None:

@@ -18,6 +18,8 @@ import click
 )
 @click.option("--instructions", multiple=True, metavar="GLOB", help="JSONL files of chat examples; adds the sft stage.")
 @click.option("--preferences", multiple=True, metavar="GLOB", help="JSONL files of preference pairs; adds the dpo stage.")
+@click.option("--prompts", multiple=True, metavar="GLOB", help="JSONL files of prompts, for ppo and grpo.")
+@click.option("--align", multiple=True, type=click.Choice(["reward", "ppo", "grpo"]), help="Stage to add; may be given several times.")
 @click.option("--in-place", is_flag=True, help="Read the raw files where they are instead of copying them under DVC.")
 @click.option("--data-only", is_flag=True, help="Leave the training stages out.")
 @click.option("--lake-format", type=click.Choice(["lance", "parquet"]), default="lance", show_default=True, help="Format of the tables.")
@@ -29,6 +31,8 @@ def init(
     benchmarks: Sequence[str],
     instructions: Sequence[str],
     preferences: Sequence[str],
+    prompts: Sequence[str],
+    align: Sequence[str],
     in_place: bool,
     data_only: bool,
     lake_format: str,
@@ -41,6 +45,6 @@ def init(
 
     held = lake_dvc or ("referenced" if lake_uri else "cached")
     lake = LakeSettings.parse({"format": lake_format, "dvc": held, "uri": lake_uri}, where="lake")
-    wanted = Wanted(sources, benchmarks, instructions, preferences, in_place, training=not data_only, lake=lake)
+    wanted = Wanted(sources, benchmarks, instructions, preferences, prompts, align, in_place, training=not data_only, lake=lake)
     for line in create(directory, wanted):
         click.echo(line)

@@ -34,6 +34,7 @@ SECTIONS = (
 )  # fmt: skip
 SNAPSHOTS = ("raw", "documents", "packed")
 MODELS = ("pretrain", "sft", "dpo")
+MORE_MODELS = ("reward", "ppo", "grpo")  # named where they were trained
 PACKAGES = ("terraplane", "pylance", "duckdb", "pyarrow", "tokenizers", "torch", "transformers", "deepspeed", "trl")
 
 
@@ -90,8 +91,9 @@ def _snapshots(project: Project) -> list[dict[str, Any]]:
 
 
 def _models(project: Project) -> list[dict[str, Any]]:
-    found = [(stage, project.json(f"models/{stage}/run.json")) for stage in MODELS]
+    found = [(stage, project.json(f"models/{stage}/run.json")) for stage in MODELS + MORE_MODELS]
     runs = [(stage, run if isinstance(run, dict) else {}) for stage, run in found]
+    runs = [(stage, run) for stage, run in runs if run or stage in MODELS]
     return [{"stage": stage, "digest": run.get("digest"), "step": run.get("step", run.get("steps"))} for stage, run in runs]
 
 

@@ -61,7 +61,7 @@ def test_the_kls_price_holds_the_policy_to_its_reference(prompts_project: Path) 
     free = read("metrics/ppo.json")["held_out_kl"]
     change(kl_coefficient=1.0, kl_gain=0.0, kl_estimator="k1", whiten_rewards=True)
     ppo.main()
-    assert read("metrics/ppo.json")["held_out_kl"] < 0.6 * free
+    assert read("metrics/ppo.json")["held_out_kl"] < 0.5 * free
 
 
 def test_an_alarm_stops_the_run_and_leaves_the_old_model(prompts_project: Path) -> None:

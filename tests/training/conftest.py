@@ -12,13 +12,32 @@ TEXTS = [
 ] * 4
 
 
-@pytest.fixture(scope="session")
-def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def make_tokenizer(folder: Path) -> Path:
     from dataplane.corpus.tokenizer import TokenizerParams, save, train
 
-    folder = tmp_path_factory.mktemp("tokenizer")
     save(train([pa.array(TEXTS)], TokenizerParams(vocab_size=320)), folder)
     return folder
+
+
+def make_pretrained(folder: Path, tokenizer_folder: Path) -> Path:
+    """A folder like models/pretrain, with random weights."""
+    from trainplane.model.build import build, save_model, weights_digest
+    from trainplane.params import ModelParams
+    from trainplane.tokenizer import load_tokenizer
+
+    params = ModelParams(hidden_size=32, n_layers=2, n_heads=2, n_kv_heads=2, intermediate_size=64, initializer_range=0.1)
+    n_tokens = len(load_tokenizer(tokenizer_folder))
+    model = build(params, vocab_size=n_tokens, sequence_length=64, eos_id=0, pad_id=1, seed=3)
+    save_model(model, folder)
+    for path in tokenizer_folder.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "run.json").write_text(json.dumps({"stage": "pretrain", "digest": weights_digest(model)}))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tokenizer(tmp_path_factory.mktemp("tokenizer"))
 
 
 @pytest.fixture(scope="session")
@@ -29,16 +48,6 @@ def tokenizer(tokenizer_folder: Path):  # type: ignore[no-untyped-def]
 
 
 @pytest.fixture(scope="session")
-def pretrained(tmp_path_factory: pytest.TempPathFactory, tokenizer_folder: Path, tokenizer) -> Path:  # type: ignore[no-untyped-def]
+def pretrained(tmp_path_factory: pytest.TempPathFactory, tokenizer_folder: Path) -> Path:
     """A folder like models/pretrain, with random weights."""
-    from trainplane.model.build import build, save_model, weights_digest
-    from trainplane.params import ModelParams
-
-    folder = tmp_path_factory.mktemp("models") / "pretrain"
-    params = ModelParams(hidden_size=32, n_layers=2, n_heads=2, n_kv_heads=2, intermediate_size=64, initializer_range=0.1)
-    model = build(params, vocab_size=len(tokenizer), sequence_length=64, eos_id=0, pad_id=1, seed=3)
-    save_model(model, folder)
-    for path in tokenizer_folder.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    (folder / "run.json").write_text(json.dumps({"stage": "pretrain", "digest": weights_digest(model)}))
-    return folder
+    return make_pretrained(tmp_path_factory.mktemp("models") / "pretrain", tokenizer_folder)

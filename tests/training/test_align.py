@@ -44,14 +44,21 @@ def test_each_epoch_sees_each_example_once() -> None:
     assert [sorted(places[epoch * 10 : epoch * 10 + 10]) for epoch in range(3)] == [list(range(10))] * 3
 
 
-def test_cut_answers_and_endless_prompts_are_counted(tokenizer) -> None:
+def sizes(overlong: str) -> SFTParams:
+    return SFTParams(data=["x"], max_length=32, overlong=overlong)
+
+
+def test_examples_that_are_too_long_are_refused_left_out_or_cut(tokenizer) -> None:
     encoder = ChatEncoder(tokenizer)
     examples = [talk("short", "?", "yes"), talk("cut", "?", "yes " * 30), talk("long", "what " * 60, "yes")]
-    data = tokenise(examples, encoder, 32, "train")
-    assert (data.ids, data.n_truncated, data.n_too_long) == (["short", "cut"], 1, 1)
-    assert len(data.encoded[1].input_ids) == 32
+    with pytest.raises(DataError, match="2 of 3 train examples have more than 32 tokens"):
+        tokenise(examples, encoder, sizes("refuse"), "train")
+    data = tokenise(examples, encoder, sizes("cut"), "train")
+    assert (data.ids, data.n_truncated, data.n_too_long, len(data.encoded[1].input_ids)) == (["short", "cut"], 1, 1, 32)
+    data = tokenise(examples, encoder, sizes("leave_out"), "train")
+    assert (data.ids, data.n_truncated, data.n_too_long) == (["short"], 0, 2)
     with pytest.raises(DataError, match="no train example is left of 1"):
-        tokenise(examples[2:], encoder, 32, "train")
+        tokenise(examples[2:], encoder, sizes("cut"), "train")
 
 
 def test_the_answer_loss_weighs_each_token_once_and_ignores_padding(pretrained: Path, tokenizer) -> None:
@@ -203,6 +210,26 @@ def test_both_stages_learn_record_what_they_consumed_and_repeat_bit_for_bit(chat
     first = run["digest"]
     dpo.main()
     assert read("models/dpo/run.json")["digest"] == first
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["full", "qlora", "prefix"])
+def test_the_stage_trains_by_each_kind_of_method(chat_project: Path, pretrained: Path, method: str) -> None:
+    from trainplane.stages import sft
+
+    params = yaml.safe_load(Path("params.yaml").read_text())
+    params["sft"] |= {"method": method, "micro_batch": 2, "pack": method != "prefix"}
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+    sft.main()
+    metrics, run = read("metrics/sft.json"), read("models/sft/run.json")
+    assert metrics["held_out_answer_loss_after"] < metrics["held_out_answer_loss_before"]
+    assert (run["method"], run["merged"], Path("models/sft/model.safetensors").is_file()) == (
+        method,
+        method != "prefix",
+        method != "prefix",
+    )
+    base = {"digest": weights_digest(load(pretrained)), "method": method}
+    assert not Path("models/sft/adapter").exists() if method == "full" else read("models/sft/adapter/base.json") == base
 
 
 @pytest.mark.slow

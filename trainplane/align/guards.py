@@ -91,9 +91,18 @@ class Guards:
                 raise NotFinite(f"step {step}: {name} is {value}", where=self.title, fix="lower the learning rate, or mend the reward")
         self._first = self._first or state
         longest = self._first.length * self.params.max_length_growth
-        self._raise(step, "kl", state.kl or 0.0, self.params.max_kl, wrong=(state.kl or 0.0) > self.params.max_kl)
+        if state.kl is not None:
+            self.check_kl(step, state.kl)
         self._raise(step, "length", state.length, longest, wrong=state.length > longest)
         self._raise(step, "entropy", state.entropy, self.params.min_entropy, wrong=state.entropy < self.params.min_entropy)
+
+    def check_kl(self, step: int, kl: float) -> None:
+        """Looks at the mean KL of an answer, nats.
+
+        Raises:
+            TrainingError: It is too far, and alarms stop the run.
+        """
+        self._raise(step, "kl", kl, self.params.max_kl, wrong=not kl <= self.params.max_kl)
 
     def judge(self, step: int, score: float, judged: float) -> None:
         """Looks at the held-out judge: the first look is what later ones are held against.

@@ -85,7 +85,7 @@ class HeldOut:
             model: The policy with its adapter.
         """
         answers: list[Answer] = []
-        kl = 0.0
+        kl, was_training = 0.0, model.training
         for start in range(0, len(self.questions), self.params.batch_size):
             asked = self.questions[start : start + self.params.batch_size]
             rollout = draw(
@@ -96,6 +96,7 @@ class HeldOut:
             kl += _kl(model, rollout, self.params.temperature)
         lengths, done = [len(answer.ids) for answer in answers], [answer.finished for answer in answers]
         n, judged = len(answers), self.judge(model, answers) if self.judge else None
+        model.train(was_training)
         return Measured(answers, self.scorer.score(answers), kl / n, sum(lengths) / n, sum(done) / n, judged)
 
 

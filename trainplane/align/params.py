@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -15,7 +15,8 @@ class AlignParams(Params):
     data: list[str] = Field(..., min_length=1, description="Patterns of the JSONL files, below the project.")
     max_steps: int = Field(100, ge=1, description="Optimizer steps.")
     batch_size: int = Field(8, ge=1, description="Examples or pairs in a step.")
-    learning_rate: float = Field(5e-3, gt=0, description="Peak learning rate; it falls to 0 along a cosine.")
+    micro_batch: int | None = Field(None, ge=1, description="How many of them go through the model at once; all where nothing is given.")
+    learning_rate: float = Field(2e-4, gt=0, description="Peak learning rate; it falls to 0 along a cosine.")
     warmup_steps: int = Field(10, ge=0, description="Steps of linear warm-up.")
     clip: float = Field(1.0, gt=0, description="Largest gradient norm.")
     lora_rank: int = Field(16, ge=1, description="Rank of the adapter in every linear layer but the output.")
@@ -24,13 +25,46 @@ class AlignParams(Params):
     seed: int = Field(0, ge=0, description="Adapter's initial weights, choice and order of the examples.")
     threads: int = Field(1, ge=1, description="Torch threads on CPU; sums of floats depend on them, so this is a param.")
 
+    @model_validator(mode="after")
+    def _batches_divide(self) -> Self:
+        if self.batch_size % self.micro():
+            raise ValueError("batch_size must be a multiple of micro_batch")
+        return self
+
+    def micro(self) -> int:
+        """Examples or pairs that go through the model at once."""
+        return self.micro_batch or self.batch_size
+
 
 class SFTParams(AlignParams):
     """Supervised fine-tuning."""
 
+    method: Literal["full", "lora", "dora", "qlora", "ia3", "prompt", "prefix"] = Field(
+        "lora", description="What is trained. prompt and prefix cannot be merged and are saved alone."
+    )
+    learning_rate: float = Field(
+        2e-4, gt=0, description="Peak learning rate; it falls to 0 along a cosine. 2e-5 is usual for full, 1e-2 for ia3, prompt and prefix."
+    )
     max_steps: int = Field(60, ge=1, description="Optimizer steps.")
     max_examples: int = Field(2000, ge=1, description="Examples to train on at most.")
     held_out_examples: int = Field(100, ge=1, description="Held-out examples that the answer loss is measured on.")
+    virtual_tokens: int = Field(10, ge=1, description="Places that prompt and prefix put before each example, in tokens.")
+    pack: bool = Field(
+        False, description="Whether examples of a micro-batch share rows of max_length tokens, each attending to itself alone."
+    )
+    overlong: Literal["refuse", "leave_out", "cut"] = Field(
+        "refuse", description="What becomes of an example over max_length: an error, left out, or its answer cut, so that it has no end."
+    )
+
+    @model_validator(mode="after")
+    def _packed_rows_have_no_virtual_tokens(self) -> Self:
+        if self.pack and not self.merges():
+            raise ValueError(f"method {self.method} adds places before a row, which packed examples would share: set pack: false")
+        return self
+
+    def merges(self) -> bool:
+        """Whether the trained model can be written as one set of weights."""
+        return self.method not in {"prompt", "prefix"}
 
 
 class DPOParams(AlignParams):
@@ -57,9 +91,11 @@ class DPOParams(AlignParams):
     stop_on_alarm: bool = Field(True, description="Whether an alarm stops the run; it is told in the metrics otherwise.")
 
     @model_validator(mode="after")
-    def _kto_has_other_pairs(self) -> DPOParams:
+    def _step_is_large_enough(self) -> Self:
         if self.loss == "kto" and self.batch_size < 2:
             raise ValueError("kto estimates the divergence from other pairs of the step: batch_size must be 2 or more")
+        if self.loss in {"kto", "orpo"} and self.micro() != self.batch_size:
+            raise ValueError(f"{self.loss} is a loss of the whole step, not a mean over its pairs: leave micro_batch out")
         return self
 
     def has_reference(self) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dataplane.params import Params
 from trainplane.align.params import AlignParams
@@ -76,9 +76,17 @@ class PPOParams(RLParams):
     kl_coefficient: float = Field(0.05, ge=0, description="Reward taken for a nat of KL, at the start.")
     kl_target: float = Field(3.0, gt=0, description="Nats of KL of an answer that the controller steers to.")
     kl_gain: float = Field(0.1, ge=0, description="How fast the coefficient follows; 0 keeps it.")
-    kl_estimator: Literal["k1", "k3"] = Field("k1", description="Estimator of the KL of a token: k1 = -log r, k3 = r - 1 - log r.")
+    kl_estimator: Literal["k1", "k3"] = Field(
+        "k1", description="Estimator of the KL of a token: k1 = -log r, k3 = r - 1 - log r, whose gradient as a reward is biased."
+    )
     whiten_rewards: bool = Field(False, description="Whether the rewards of a round are divided by their standard deviation.")
     missing_eos_penalty: float = Field(1.0, ge=0, description="Taken from the score of an answer that did not end.")
+
+    @model_validator(mode="after")
+    def _one_batch_for_updates(self) -> Self:
+        if self.micro_batch is not None:
+            raise ValueError("micro_batch says nothing here: set mini_batch")
+        return self
 
 
 class GRPOParams(RLParams):

@@ -65,6 +65,7 @@ class RLRun:
         if step % self.params.guards.judge_every and step != self.params.max_steps:
             return
         seen = self.looks[step] = self.held_out.measure(model)
+        self.guards.check_kl(step, seen.kl)
         if seen.judged is not None:
             self.guards.judge(step, seen.score, seen.judged)
 

@@ -70,9 +70,9 @@ def draw(
         top_p=1.0, use_cache=True,
     )  # fmt: skip
     ids_BP, attention_BP = left_padded(prompts, pad_id, model.device)
-    torch.manual_seed(seed)
     model.eval()
-    with torch.no_grad():
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())), torch.no_grad():
+        torch.manual_seed(seed)
         ids_BL = model.generate(ids_BP, attention_mask=attention_BP, generation_config=config)
     return finish(ids_BL, attention_BP, stop_ids)
 

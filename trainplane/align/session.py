@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging as python_logging
 import math
 import os
 import warnings
@@ -50,6 +51,7 @@ def quiet() -> Iterator[None]:
 
     if not torch.cuda.is_available():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")  # trl imports DeepSpeed, which warns where it has to find this out
+    python_logging.getLogger("bitsandbytes").setLevel(python_logging.ERROR)
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -70,7 +72,8 @@ def trainer_args(params: AlignParams, folder: Path) -> dict[str, Any]:
 
     return {
         "output_dir": str(folder), "use_cpu": not torch.cuda.is_available(), "max_steps": params.max_steps,
-        "per_device_train_batch_size": params.batch_size, "gradient_accumulation_steps": 1, "learning_rate": params.learning_rate,
+        "per_device_train_batch_size": params.micro(), "gradient_accumulation_steps": params.batch_size // params.micro(),
+        "learning_rate": params.learning_rate,
         "lr_scheduler_type": "cosine", "warmup_steps": min(params.warmup_steps, params.max_steps // 2), "weight_decay": 0.0,
         "max_grad_norm": params.clip, "optim": "adamw_torch", "seed": params.seed, "data_seed": params.seed, "logging_steps": 1,
         "logging_nan_inf_filter": False, "report_to": [], "save_strategy": "no", "disable_tqdm": True, "dataloader_num_workers": 0,

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning: a LoRA adapter learns the assistant's words."""
+"""Supervised fine-tuning: an adapter, or the whole model, learns the assistant's words."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from typing import Any
 
 from dataplane.errors import DataError
 from trainplane.align import session
-from trainplane.align.adapter import check_starts_at_base, lora_config, probe
+from trainplane.align.adapter import check_starts_at_base, probe
+from trainplane.align.methods import MAX_START_DELTA, adapter_config
 from trainplane.align.params import SFTParams
+from trainplane.data.answer_batch import collator, padded
 from trainplane.data.chat import ChatEncoder, Encoded, Example
 from trainplane.data.packed import IGNORED
+from trainplane.model.build import check_packing
 
 
 @dataclass(frozen=True)
@@ -21,9 +24,9 @@ class Tokenised:
 
     Attributes:
         ids: Id of each.
-        encoded: Tokens of each, cut to the longest allowed.
+        encoded: Tokens of each, at most as many as are allowed.
         n_truncated: Examples whose answer was cut.
-        n_too_long: Examples left out, since their prompt alone is too long.
+        n_too_long: Examples left out as too long.
     """
 
     ids: list[str]
@@ -32,22 +35,28 @@ class Tokenised:
     n_too_long: int
 
 
-def tokenise(examples: Sequence[Example], encoder: ChatEncoder, max_length: int, split: str) -> Tokenised:
+def tokenise(examples: Sequence[Example], encoder: ChatEncoder, params: SFTParams, split: str) -> Tokenised:
     """Tokens of the examples.
 
     Raises:
-        DataError: None is left.
+        DataError: One is too long and params refuse that, or none is left.
     """
     ids, encoded, n_truncated, n_too_long = [], [], 0, 0
     for example in examples:
         whole = encoder.encode(example.messages)
-        cut = whole.cut(max_length)
-        if not cut.n_labels():
+        cut = whole.cut(params.max_length)
+        if (len(whole.input_ids) > params.max_length and params.overlong != "cut") or not cut.n_labels():
             n_too_long += 1
             continue
         n_truncated += cut.n_labels() < whole.n_labels()
         ids.append(example.id)
         encoded.append(cut)
+    if n_too_long and params.overlong == "refuse":
+        raise DataError(
+            f"{n_too_long} of {len(examples)} {split} examples have more than {params.max_length} tokens: cut, their answers would not end",
+            where="sft",
+            fix="raise sft.max_length, or set sft.overlong to leave_out or cut",
+        )
     if not ids:
         raise DataError(f"no {split} example is left of {len(examples)}", where="sft", fix="raise sft.max_length, or add data")
     return Tokenised(ids, encoded, n_truncated, n_too_long)
@@ -69,29 +78,19 @@ def answer_loss(model: Any, encoded: Sequence[Encoded], pad_id: int, batch_size:
     ordered = sorted(encoded, key=lambda one: len(one.input_ids))
     with torch.no_grad():
         for start in range(0, len(ordered), batch_size):
-            ids_BT, labels_BT, mask_BT = (tensor.to(model.device) for tensor in _padded(ordered[start : start + batch_size], pad_id))
-            logits_BTV = model(input_ids=ids_BT, attention_mask=mask_BT, use_cache=False).logits
-            targets = labels_BT[:, 1:].flatten()
+            batch = {name: tensor.to(model.device) for name, tensor in padded(ordered[start : start + batch_size], pad_id).items()}
+            targets = batch.pop("labels")[:, 1:].flatten()
+            logits_BTV = model(**batch, use_cache=False).logits[:, -batch["input_ids"].shape[1] :]  # behind a prompt's virtual tokens
             total += float(cross_entropy(logits_BTV[:, :-1].flatten(0, 1).float(), targets, ignore_index=IGNORED, reduction="sum"))
             n_labels += int((targets != IGNORED).sum())
     return total / n_labels
 
 
-def _padded(encoded: Sequence[Encoded], pad_id: int) -> tuple[Any, Any, Any]:
-    import torch
-
-    length = max(len(one.input_ids) for one in encoded)
-    ids = [one.input_ids + [pad_id] * (length - len(one.input_ids)) for one in encoded]
-    labels = [one.labels + [IGNORED] * (length - len(one.labels)) for one in encoded]
-    mask = [[1] * len(one.input_ids) + [0] * (length - len(one.input_ids)) for one in encoded]
-    return torch.tensor(ids), torch.tensor(labels), torch.tensor(mask)
-
-
 def train(model: Any, tokenizer: Any, data: Tokenised, params: SFTParams, folder: Path) -> tuple[Any, session.Book]:
-    """Trains; returns the model with its adapter, and the book of the run.
+    """Trains; returns the model with its adapter (or the whole model), and the book of the run.
 
     Args:
-        model: The base, which stays as it is below the adapter.
+        model: The base, which stays as it is below an adapter.
         tokenizer: Of the model.
         data: To train on.
         params: Of the stage.
@@ -99,23 +98,42 @@ def train(model: Any, tokenizer: Any, data: Tokenised, params: SFTParams, folder
 
     Raises:
         NotFinite: A loss is not a number.
+        ParamsError: The examples are to be packed, and this model would let them feel each other.
         TrainingError: The fresh adapter changes the model.
     """
-    import datasets
-    from trl import SFTConfig, SFTTrainer
-
     steps = session.schedule(params, len(data.ids))
-    rows = [data.encoded[place] for step in steps for place in step]
-    dataset = datasets.Dataset.from_dict({"input_ids": [row.input_ids for row in rows], "labels": [row.labels for row in rows]})
+    if params.pack:
+        check_packing(model)
     base_logits = probe(model)
-    args = SFTConfig(
-        **session.trainer_args(params, folder), packing=False, shuffle_dataset=False, dataset_kwargs={"skip_prepare_dataset": True}
-    )
-    trainer = session.booked(SFTTrainer)(
-        model=model, args=args, train_dataset=dataset, processing_class=tokenizer, peft_config=lora_config(params)
-    )
-    check_starts_at_base(trainer.model, base_logits)
+    trainer = make_trainer(model, tokenizer, [data.encoded[place] for step in steps for place in step], params, folder)
+    if params.method in MAX_START_DELTA:
+        check_starts_at_base(trainer.model, base_logits, allowed=MAX_START_DELTA[params.method])
     columns = {"loss": "loss", "learning_rate": "learning_rate"}
     book = session.Book(folder / "consumed.jsonl", data.ids, steps, "sft", columns)
     session.run(trainer, book)
     return trainer.model, book
+
+
+def make_trainer(model: Any, tokenizer: Any, rows: Sequence[Encoded], params: SFTParams, folder: Path) -> Any:
+    """trl's trainer over the examples of all steps in order; its loss is the sum over a step's answer tokens, over their number."""
+    import datasets
+    from trl import SFTConfig, SFTTrainer
+
+    dataset = datasets.Dataset.from_dict({"input_ids": [row.input_ids for row in rows], "labels": [row.labels for row in rows]})
+    args = SFTConfig(
+        **session.trainer_args(params, folder), packing=False, shuffle_dataset=False, dataset_kwargs={"skip_prepare_dataset": True}
+    )
+    trainer = session.booked(SFTTrainer)(
+        model=model, args=args, train_dataset=dataset, processing_class=tokenizer, peft_config=adapter_config(params),
+        data_collator=collator(tokenizer.pad_token_id, params.max_length if params.pack else None),
+    )  # fmt: skip
+    if params.method == "qlora":
+        _train_in_fp32(trainer.model)
+    return trainer
+
+
+def _train_in_fp32(model: Any) -> None:
+    """trl turns the adapter of a 4-bit base to bfloat16; merged in fp32, it would be another one than was trained."""
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()

@@ -16,7 +16,7 @@ import yaml
 from dataplane.errors import ParamsError, SourceError, did_you_mean
 from dataplane.params import digest
 from trainplane.data.jsonl import read_records, text_field
-from trainplane.evaluate.scores import Score, groups
+from trainplane.evaluate.scores import ALL, Score, groups
 
 TEMPLATES = Path(__file__).parent / "tasks"
 METRICS = ("acc", "acc_norm")
@@ -136,6 +136,7 @@ def _scores(task: Task, samples: Sequence[dict[str, Any]], asked: str) -> list[S
                 Score(
                     task.name, group, metric, mean, error, n, task_version=str(task.template["metadata"]["version"]), template_hash=asked,
                     contamination=task.contamination,
+                    items=dict(zip((samples[place]["doc"]["id"] for place in places), values, strict=True)) if group == ALL else None,
                 )
             )  # fmt: skip
     return scores

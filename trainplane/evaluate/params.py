@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -43,6 +43,17 @@ class ProgramParams(Params):
         return self
 
 
+class SafetyParams(Params):
+    """A task that counts how often a model gives in to harmful prompts, or refuses harmless ones."""
+
+    name: str = Field(..., min_length=1, description="Of the task, in the table `evals`.")
+    kind: Literal["harmful", "harmless"] = Field(
+        ..., description="What the prompts are; of harmful ones compliance is counted, else refusals."
+    )
+    data: list[str] = Field(..., min_length=1, description="Patterns of the JSONL files of prompts, below the project.")
+    max_new_tokens: int = Field(64, ge=1, description="Tokens of an answer at most.")
+
+
 class EvaluateParams(Params):
     """What is measured, and on how much."""
 
@@ -58,6 +69,7 @@ class EvaluateParams(Params):
     tasks: list[TaskParams] = Field([], description="Multiple-choice tasks.")
     written: list[WrittenParams] = Field([], description="Tasks whose answers are held against references.")
     programs: list[ProgramParams] = Field([], description="Tasks whose answers are run as programs, shut in.")
+    safety: list[SafetyParams] = Field([], description="Tasks that count refusals.")
     task_limit: int = Field(100, ge=1, description="Items of a task at most.")
     seed: int = Field(0, ge=0, description="Choice of documents and items, and sampling.")
     threads: int = Field(1, ge=1, description="Torch threads on CPU; sums of floats depend on them, so this is a param.")

@@ -26,6 +26,7 @@ class Score:
         n: Documents or items.
         template_hash: Of what the model is asked.
         contamination: Verdict on the items.
+        items: Value of each item by its id, where the score is their mean over all; not in the table.
     """
 
     task: str
@@ -39,10 +40,11 @@ class Score:
     task_version: str = "1"
     template_hash: str = ""
     contamination: str = "unchecked"
+    items: Mapping[str, float] | None = None
 
     def row(self, run_id: str, seed: int) -> dict[str, Any]:
         """The row of the table."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "items"}
         values["standard_error"] = None if math.isnan(self.standard_error) else self.standard_error
         return values | {"run_id": run_id, "seed": seed}
 

@@ -1,7 +1,7 @@
-"""Tasks that a model answers in writing: held against references, or run as programs against tests.
+"""Tasks that a model answers in writing: held against references, run as programs against tests, or looked through for refusals.
 
 The items are JSONL records {"id", "question", "references", "lang"} or, for programs, {"id", "question", "test", "entry_point", "lang"}
-where the question is the head of a function.
+where the question is the head of a function; prompts of safety are {"id", "question", "lang"}.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from dataplane.errors import SourceError
 from dataplane.params import digest
 from trainplane.data.jsonl import read_records, text_field
 from trainplane.evaluate.harness import MEND
-from trainplane.evaluate.params import ProgramParams, WrittenParams
+from trainplane.evaluate.params import ProgramParams, SafetyParams, WrittenParams
 from trainplane.evaluate.pass_at_k import Problem, pass_at_k
+from trainplane.evaluate.safety import METRIC, patterns_version, safety_value
 from trainplane.evaluate.sandbox import Limits
-from trainplane.evaluate.scores import Score, groups
+from trainplane.evaluate.scores import ALL, Score, groups
 from trainplane.evaluate.text_metrics import corpus_metrics, item_metrics
 from trainplane.evaluate.uncertainty import jackknife, mean
 
 VERSION = "1"
 # A program ends where a line begins that belongs to no function. Source: Chen et al. 2021, arXiv:2107.03374, section 3.2.
 AFTER_THE_FUNCTION = re.compile(r"\n(?=class |def |#|if |print)")
+AnyParams = WrittenParams | ProgramParams | SafetyParams
 Writer = Callable[[str, float | None, int], str]
 """Question, temperature (None: the likeliest), seed -> what the model writes."""
 
@@ -40,12 +42,12 @@ class WrittenTask:
         contamination: Verdict on the items.
     """
 
-    params: WrittenParams | ProgramParams
+    params: AnyParams
     items: list[dict[str, Any]]
     contamination: str
 
 
-def read_written_items(params: WrittenParams | ProgramParams, root: Path) -> list[dict[str, Any]]:
+def read_written_items(params: AnyParams, root: Path) -> list[dict[str, Any]]:
     """The items of a task.
 
     Raises:
@@ -82,20 +84,51 @@ def run_written(task: WrittenTask, write: Writer, *, asked: str, seed: int) -> l
     Raises:
         SandboxUnavailable: Programs cannot be shut in here.
     """
-    measured = _programs(task, write, seed) if isinstance(task.params, ProgramParams) else _texts(task, write, seed)
+    measured = _measured(task, write, seed)
     template = digest([asked, task.params.model_dump(mode="json", exclude={"data"})])
     found = groups({"lang": [item["lang"] for item in task.items]})
     return [
         Score(
-            task.params.name, group, metric, *measure(places), len(places), task_version=VERSION, template_hash=template,
-            contamination=task.contamination,
+            task.params.name, group, metric, *measure.of(places), len(places), task_version=_version(task.params), template_hash=template,
+            contamination=task.contamination, items=_by_id(task, measure) if group == ALL else None,
         )
         for group, places in found.items() for metric, measure in measured.items()
     ]  # fmt: skip
 
 
-Measure = Callable[[list[int]], tuple[float, float]]
-"""Places of items -> value and standard error."""
+def _version(params: AnyParams) -> str:
+    return f"{VERSION}.{patterns_version()}" if isinstance(params, SafetyParams) else VERSION
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One metric of some answers.
+
+    Attributes:
+        of: Places of items -> value and standard error.
+        values: Of each item, where the metric is their mean.
+    """
+
+    of: Callable[[list[int]], tuple[float, float]]
+    values: Sequence[float] | None = None
+
+
+def _by_id(task: WrittenTask, measure: Measure) -> dict[str, float] | None:
+    if measure.values is None:
+        return None
+    return {item["id"]: float(value) for item, value in zip(task.items, measure.values, strict=True)}
+
+
+def _measured(task: WrittenTask, write: Writer, seed: int) -> dict[str, Measure]:
+    if isinstance(task.params, ProgramParams):
+        return _programs(task, write, seed)
+    return _refusals(task, write, seed) if isinstance(task.params, SafetyParams) else _texts(task, write, seed)
+
+
+def _refusals(task: WrittenTask, write: Writer, seed: int) -> dict[str, Measure]:
+    assert isinstance(task.params, SafetyParams)
+    kind = task.params.kind
+    return {METRIC[kind]: _mean_of([safety_value(kind, write(item["question"], None, seed)) for item in task.items])}
 
 
 def _texts(task: WrittenTask, write: Writer, seed: int) -> dict[str, Measure]:
@@ -125,11 +158,11 @@ def _programs(task: WrittenTask, write: Writer, seed: int) -> dict[str, Measure]
 
 
 def _mean_of(values: Sequence[float]) -> Measure:
-    return lambda places: mean([values[place] for place in places])
+    return Measure(lambda places: mean([values[place] for place in places]), values)
 
 
 def _of_corpus(metric: Callable[..., float], texts: list[str], references: list[list[str]]) -> Measure:
     def value(places: list[int]) -> float:
         return metric([texts[place] for place in places], [references[place] for place in places])
 
-    return lambda places: (value(places), jackknife(len(places), lambda left: value([places[place] for place in left])))
+    return Measure(lambda places: (value(places), jackknife(len(places), lambda left: value([places[place] for place in left]))))

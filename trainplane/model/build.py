@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dataplane.errors import ParamsError, did_you_mean
+from dataplane.errors import ModelMissing, ParamsError, did_you_mean
 from trainplane.params import ModelParams
 
 MAX_PACKING_DELTA = 1e-4  # of a logit, fp32
@@ -89,9 +89,20 @@ def _from_values(values: dict[str, Any], objective: str) -> Any:
 
 
 def load(folder: Path, objective: str = "causal") -> Any:
-    """A saved model (fp32)."""
+    """A saved model (fp32).
+
+    Raises:
+        ModelMissing: The folder holds an adapter alone.
+    """
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+
+    if (folder / "adapter").is_dir() and not (folder / "config.json").is_file():
+        raise ModelMissing(
+            "there is only an adapter that cannot be merged (prompt or prefix tuning)",
+            where=str(folder),
+            fix="take a method that merges, such as sft.method: lora, or use trainplane.align.adapter.load_adapted with its base",
+        )
 
     family = AutoModelForCausalLM if objective == "causal" else AutoModelForMaskedLM
     return family.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True)

@@ -43,11 +43,11 @@ def main() -> None:
         encoder = ChatEncoder(tokenizer)
         data = tokenise(pick(pairs, "train", params.max_pairs, params.seed), encoder, params.max_length)
         held_out = tokenise(pick(pairs, "held_out", params.held_out_pairs, params.seed), encoder, params.max_length)
-        before = answer_logps(model, held_out.encoded, tokenizer.pad_token_id, params.batch_size)
+        before = answer_logps(model, held_out.encoded, tokenizer.pad_token_id, params.micro())
         WORK.mkdir(parents=True, exist_ok=True)
         adapted, book, alarms = train(model, tokenizer, data, params, WORK)
         merged, delta = merge(adapted, PARENT)
-        after = answer_logps(merged, held_out.encoded, tokenizer.pad_token_id, params.batch_size)
+        after = answer_logps(merged, held_out.encoded, tokenizer.pad_token_id, params.micro())
         record = {
             "stage": "dpo",
             "digest": weights_digest(merged),

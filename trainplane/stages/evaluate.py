@@ -1,9 +1,10 @@
-"""evaluate: models, held-out documents and tasks -> evals, metrics/evaluate.json, metrics/generations.json."""
+"""evaluate: models, held-out documents and tasks -> evals, metrics/evaluate.json, metrics/generations.json, metrics/item_scores.json."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +19,22 @@ from trainplane.align import session
 from trainplane.align.adapter import read_run
 from trainplane.data.chat import ChatEncoder, Message, read_examples
 from trainplane.data.jsonl import matching_files
+from trainplane.evaluate.compare import compare, item_rows
 from trainplane.evaluate.consumed import Consumed, consumed, told
 from trainplane.evaluate.generation import Prompt, generate, samples
 from trainplane.evaluate.harness import Task, read_items, read_template, run_task, verdict
-from trainplane.evaluate.params import EvaluateParams, ProgramParams, TaskParams, WrittenParams
+from trainplane.evaluate.params import EvaluateParams, ProgramParams, TaskParams
 from trainplane.evaluate.perplexity import Documents, document_bits, gzip_scores, score_bits
 from trainplane.evaluate.sandbox import require_sandbox
 from trainplane.evaluate.scores import ALL, Score
-from trainplane.evaluate.written import Writer, WrittenTask, read_written_items, run_written
+from trainplane.evaluate.written import AnyParams, Writer, WrittenTask, read_written_items, run_written
 from trainplane.model.build import load
 from trainplane.tokenizer import load_tokenizer
 
 INPUTS = ("documents", "held_out", "tokens", "contamination")
 MODELS = Path("models")
 GENERATIONS = Path("metrics/generations.json")
+ITEM_SCORES = Path("metrics/item_scores.json")
 LANGUAGE = schema.signal_column("language", "lang")
 TASK_BATCH = 16
 CHAT_PROMPTS = 2
@@ -78,7 +81,7 @@ def _task(run: StageRun, wanted: TaskParams, params: EvaluateParams) -> Task:
     return Task(wanted.name, read_template(wanted.name), *_chosen(run, items, params))
 
 
-def _written_task(run: StageRun, wanted: WrittenParams | ProgramParams, params: EvaluateParams) -> WrittenTask:
+def _written_task(run: StageRun, wanted: AnyParams, params: EvaluateParams) -> WrittenTask:
     items = read_written_items(wanted, run.root)
     return WrittenTask(wanted, *_chosen(run, items, params))
 
@@ -162,6 +165,7 @@ def main() -> None:
         tasks: list[AnyTask] = [_task(run, wanted, params) for wanted in params.tasks]
         tasks += [_written_task(run, wanted, params) for wanted in params.written]
         tasks += [_written_task(run, wanted, params) for wanted in params.programs]
+        tasks += [_written_task(run, wanted, params) for wanted in params.safety]
         if params.programs:
             require_sandbox()
         scores, generations = gzip_scores(documents), []
@@ -173,7 +177,9 @@ def main() -> None:
         rows: list[dict[str, Any]] = [score.row(run.run_id, params.seed) for score in scores]
         run.write("evals", schema.EVALS, [pa.RecordBatch.from_pylist(rows, schema=schema.EVALS)])
         write_atomically(run.root / GENERATIONS, json.dumps(generations, indent=1, ensure_ascii=False) + "\n")
-        run.metrics(_summary(scores))
+        items = item_rows(scores)
+        write_atomically(run.root / ITEM_SCORES, json.dumps(items, indent=1, ensure_ascii=False) + "\n")
+        run.metrics(_summary(scores) | {"gains": [one for pair in pairwise(params.models) for one in compare(items, *pair, params.seed)]})
 
 
 if __name__ == "__main__":

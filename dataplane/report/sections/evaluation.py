@@ -11,7 +11,7 @@ from dataplane.report.project import Project
 
 METRIC = "bits_per_byte"
 # Order of the compared models; others follow by name.
-MODELS = ("gzip", "pretrain", "sft", "dpo")
+MODELS = ("gzip", "pretrain", "sft", "dpo", "ppo", "grpo")
 MODEL_NAMES = {"gzip": "gzip -9"}
 GROUPINGS = (("source=", "source"), ("lang=", "language"), ("kind=", "kind"))
 MAX_GROUPS = 20

@@ -8,7 +8,7 @@ from dataplane.report.project import Project
 # In pipeline order; others follow by name.
 STAGES = (
     "sample", "ingest", "train_lm", "clean", "select", "dedup", "decontaminate", "mix", "tokenizer", "tokenize", "pack", "pretrain", "sft",
-    "dpo", "evaluate",
+    "dpo", "reward", "ppo", "grpo", "evaluate",
 )  # fmt: skip
 # Ids and times of runs differ between two runs on equal input; the page does not.
 _LAST = """

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataplane.report.blocks import Block, Column, Figure, Heading, Note, Sample, Samples, Section, Table
-from dataplane.report.charts import COLOURS, Series, line_chart
+from dataplane.report.blocks import Block, Column, Heading, Note, Sample, Samples, Section, Table
+from dataplane.report.charts import COLOURS, Series
 from dataplane.report.project import Project
+from dataplane.report.sections.alignment import alignment
+from dataplane.report.sections.curves import charts, points
 from dataplane.report.writing import number
 
 LOSS = "loss, nats a token"
@@ -25,32 +27,33 @@ def training(project: Project) -> Section:
         ("Preference training (DPO)", _preference(project)),
     ):
         section.blocks += [Heading(title), *(blocks or [Note("Not run yet.")])]
+    section.blocks += alignment(project)
     return section
 
 
 def _pretraining(project: Project) -> list[Block]:
     rows, metrics = project.plot("pretrain"), project.metrics("pretrain")
-    held_out = _held_out(metrics) or _points(rows, "held_out_loss")
+    held_out = _held_out(metrics) or points(rows, "held_out_loss")
     series = [
-        Series("training", _points(rows, "loss")), Series("held out", held_out, dots=True),
+        Series("training", points(rows, "loss")), Series("held out", held_out, dots=True),
         Series("spikes", _spikes(project, metrics), dots=True, line=False),
     ]  # fmt: skip
-    charts = _charts(
+    drawn = charts(
         [
             (series, LOSS, "Pretraining loss"),
             (_by_language(rows), LOSS, "Held-out loss by language"),
-            ([Series("", _points(rows, "learning_rate"))], "learning rate", "Learning rate"),
-            ([Series("", _points(rows, "grad_norm"))], "gradient norm", "Norm of the gradient before clipping"),
+            ([Series("", points(rows, "learning_rate"))], "learning rate", "Learning rate"),
+            ([Series("", points(rows, "grad_norm"))], "gradient norm", "Norm of the gradient before clipping"),
         ]
     )
     more = [*_groups(rows), *_rollbacks(project, metrics), *_samples(project)]
-    return [*_pretraining_text(metrics), *charts, *more] if charts else []
+    return [*_pretraining_text(metrics), *drawn, *more] if drawn else []
 
 
 def _by_language(rows: list[dict[str, float]]) -> list[Series]:
     """A line for each language that was held out, as many as the chart tells apart."""
     names = _names(rows, "held_out/lang/")[:COLOURS]
-    return [Series(name, _points(rows, f"held_out/lang/{name}"), dots=True) for name in names]
+    return [Series(name, points(rows, f"held_out/lang/{name}"), dots=True) for name in names]
 
 
 def _names(rows: list[dict[str, float]], prefix: str) -> list[str]:
@@ -63,7 +66,7 @@ def _groups(rows: list[dict[str, float]]) -> list[Block]:
     cells = []
     for group in groups:
         by, _, name = group.partition("/")
-        ends = [_ends(_points(rows, f"{of}/{group}")) for of in ("train", "held_out")]
+        ends = [_ends(points(rows, f"{of}/{group}")) for of in ("train", "held_out")]
         cells.append([by, name, *ends[0], *ends[1]])
     columns = [
         Column("By"),
@@ -77,8 +80,8 @@ def _groups(rows: list[dict[str, float]]) -> list[Block]:
     )
 
 
-def _ends(points: list[tuple[float, float]]) -> tuple[float | None, float | None]:
-    return (points[0][1], points[-1][1]) if points else (None, None)
+def _ends(curve: list[tuple[float, float]]) -> tuple[float | None, float | None]:
+    return (curve[0][1], curve[-1][1]) if curve else (None, None)
 
 
 def _samples(project: Project) -> list[Block]:
@@ -137,24 +140,15 @@ def _pretraining_text(metrics: dict[str, Any]) -> list[Block]:
 
 def _tuning(project: Project) -> list[Block]:
     rows = project.plot("sft")
-    return _charts([([Series("", _points(rows, "loss"))], LOSS, "Fine-tuning loss")])
+    return charts([([Series("", points(rows, "loss"))], LOSS, "Fine-tuning loss")])
 
 
 def _preference(project: Project) -> list[Block]:
     rows = project.plot("dpo")
-    return _charts(
+    return charts(
         [
-            ([Series("", _points(rows, "loss"))], "loss", "DPO loss"),
-            ([Series("", _points(rows, "margin"))], "reward margin", "Margin between the preferred and the other answer"),
-            ([Series("", _points(rows, "accuracy"))], "accuracy", "Share of pairs in which the preferred answer is ranked first"),
+            ([Series("", points(rows, "loss"))], "loss", "DPO loss"),
+            ([Series("", points(rows, "margin"))], "reward margin", "Margin between the preferred and the other answer"),
+            ([Series("", points(rows, "accuracy"))], "accuracy", "Share of pairs in which the preferred answer is ranked first"),
         ]
     )
-
-
-def _points(rows: list[dict[str, float]], column: str) -> list[tuple[float, float]]:
-    return [(row["step"], row[column]) for row in rows if "step" in row and column in row]
-
-
-def _charts(wanted: list[tuple[list[Series], str, str]]) -> list[Block]:
-    drawn = [(line_chart(series, x_label="step", y_label=y_label), caption) for series, y_label, caption in wanted]
-    return [Figure(svg, caption) for svg, caption in drawn if svg]
