@@ -175,3 +175,17 @@ def test_both_answers_of_a_pair_follow_one_prompt(encoder, tokenizer) -> None:
     texts = [tokenizer.decode(ids) for ids in (encoded.prompt_ids, encoded.chosen_ids, encoded.rejected_ids)]
     assert texts == ["<|user|>今天<|end|><|assistant|>", "很好。<|end|>", "no<|end|>"]
     assert encoded.longest() == len(encoded.prompt_ids) + max(len(encoded.chosen_ids), len(encoded.rejected_ids))
+
+
+def test_an_answer_ends_with_its_special_token_and_not_with_the_line_break_behind_it(tokenizer) -> None:
+    import copy
+
+    chatml = copy.deepcopy(tokenizer)
+    end = chatml.decode([5])
+    chatml.chat_template = (
+        "{% for m in messages %}<"
+        "{{ m.role }}>{{ m.content }}" + end + "{{ '\n' }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+    )
+    _, answer = ChatEncoder(chatml).answer([Message("user", "?")], "!")
+    assert answer[-1] != 5
+    assert ChatEncoder(chatml).stop_ids() == [0, 5]

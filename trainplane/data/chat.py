@@ -181,9 +181,14 @@ class ChatEncoder:
         return encoded.input_ids[:start], encoded.input_ids[start:]
 
     def stop_ids(self) -> list[int]:
-        """Tokens at which generation stops: what ends an answer, and the end of the text."""
+        """Tokens at which generation stops: what ends an answer, and the end of the text.
+
+        An answer ends with the first special token behind its words: templates such as ChatML's put a line break behind it.
+        """
         _, answer = self.answer([Message("user", "?")], "!")
-        return sorted({answer[-1], int(self.tokenizer.eos_token_id)})
+        special = set(self.tokenizer.all_special_ids)
+        ends = [token for token in answer if token in special] or answer[-1:]
+        return sorted({ends[0], int(self.tokenizer.eos_token_id)})
 
     def _check_start(self, input_ids: list[int]) -> None:
         bos = self.tokenizer.bos_token_id
