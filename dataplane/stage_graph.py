@@ -95,8 +95,25 @@ PRETRAIN = Stage(
     package="trainplane",
     plots=["plots/pretrain.csv"],
 )
-SFT = Stage("sft", params=["sft"], deps=["models/pretrain"], outs=["models/sft"], package="trainplane", plots=["plots/sft.csv"])
-DPO = Stage("dpo", params=["dpo"], deps=["models/sft"], outs=["models/dpo"], package="trainplane", plots=["plots/dpo.csv"])
+# What sft and dpo learn from may be documents of the lake.
+SFT = Stage(
+    "sft",
+    reads=["raw", "documents", "decontaminated"],
+    params=["sft"],
+    deps=["models/pretrain"],
+    outs=["models/sft"],
+    package="trainplane",
+    plots=["plots/sft.csv"],
+)
+DPO = Stage(
+    "dpo",
+    reads=["raw", "documents", "decontaminated"],
+    params=["dpo"],
+    deps=["models/sft"],
+    outs=["models/dpo"],
+    package="trainplane",
+    plots=["plots/dpo.csv"],
+)
 REWARD = Stage(
     "reward", params=["reward"], deps=["models/sft"], outs=["models/reward"], package="trainplane", plots=["plots/reward.csv"]
 )  # fmt: skip
