@@ -31,7 +31,7 @@ from trainplane.model.build import build, n_parameters, save_model, weights_dige
 from trainplane.params import ModelParams, PretrainParams
 from trainplane.pretrain import evidence
 from trainplane.pretrain.defaults import read
-from trainplane.pretrain.engine import Engine, start_processes
+from trainplane.pretrain.engine import Engine, start_processes, stop_processes
 from trainplane.pretrain.export import check_export, whole_weights
 from trainplane.pretrain.held_out import HeldOut
 from trainplane.pretrain.host_copy import file_hash
@@ -179,6 +179,7 @@ def _follow() -> None:
     trainer.run()
     with whole_weights(trainer.engine):
         pass
+    stop_processes()
 
 
 def main() -> None:
@@ -193,6 +194,7 @@ def main() -> None:
             model, trainer = _train(run, params)
             with whole_weights(trainer.engine):
                 _write(run, params, model, trainer)
+            stop_processes()
 
 
 def _write(run: StageRun, params: PretrainParams, model: Any, trainer: Trainer) -> None:
