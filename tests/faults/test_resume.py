@@ -156,6 +156,7 @@ LEG_CASES = [
     ([(2, 3, {}), (1, 3, {}), (4, 3, {})], "fp32"),
     ([(2, 0, {}), (2, 2, {}), (1, 3, {}), (2, 1, {}), (2, 3, {}), (1, 0, {})], "fp32"),
     ([(2, 1, {"tensor": 2}), (4, 1, {"tensor": 2})], "fp32"),
+    ([(2, 1, {"sequence": 2}), (1, 0, {}), (4, 2, {"sequence": 2})], "fp32"),
     ([(2, 1, {}), (1, 1, {}), (4, 2, {})], "bf16"),
 ]
 
@@ -186,7 +187,7 @@ print(json.dumps(said))
 """,
     )
     assert "half precision at ZeRO 0 keeps its state in parts that cannot be cut anew" in said[0]
-    assert "2 ranks shared a model when the checkpoint was made, and 1 do now" in said[1]
+    assert "2 ranks shared each layer when the checkpoint was made, and 1 do now" in said[1]
 
 
 def test_latest_best_and_every_nth_checkpoint_stay(tmp_path: Path) -> None:

@@ -83,4 +83,7 @@ def run(tmp: Path, ranks: int, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    from trainplane.pretrain.engine import stop_processes
+
     Path(sys.argv[2]).write_text(json.dumps(job(json.loads(Path(sys.argv[1]).read_text()))))
+    stop_processes()

@@ -1,15 +1,19 @@
 """A vocabulary that grows: old ids stay, new tokens start at the mean of their pieces."""
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from dataplane.corpus.tokenizer import TokenizerParams, extend_vocabulary, train
+from dataplane.corpus.tokenizer import TokenizerParams, extend_vocabulary, save, train
+from dataplane.errors import ParamsError
 from trainplane.model.extend import extend, mean_rows
+from trainplane.tokenizer import load_tokenizer
 
 torch = pytest.importorskip("torch")
 
+TERMS = ["photosynthesis", "光合作用"]
 TEXTS = ["the river carried the grain of nine villages to the mill, 磨坊"] * 20
 
 
@@ -54,3 +58,30 @@ def test_a_piece_of_another_vocabulary_is_refused() -> None:
     with pytest.raises(ValueError, match="8 is no token of a vocabulary of 8"):
         mean_rows(torch.zeros(8, 2), [[1], [8]])
     assert mean_rows(torch.zeros(8, 2), []).shape == (0, 2)
+
+
+@pytest.mark.parametrize("spare", [0, 7])
+def test_a_model_trained_on_gets_rows_of_the_terms_pieces(tokenizer_folder: Path, tokenizer: Any, tmp_path: Path, spare: int) -> None:
+    """Rows that the model had for no token are made anew; a tokenizer with other tokens for the old ids is refused."""
+    from trainplane.model.build import build, save_model
+    from trainplane.params import ModelParams
+
+    sizes = {"sequence_length": 16, "eos_id": 0, "pad_id": 1, "seed": 0}
+    old = tiny(len(tokenizer) + spare, tied=True)
+    save_model(old, tmp_path / "model")
+    for path in tokenizer_folder.iterdir():
+        (tmp_path / "model" / path.name).write_bytes(path.read_bytes())
+    grown = load_tokenizer(tokenizer_folder)
+    pieces = [grown.encode(term, add_special_tokens=False) for term in TERMS]
+    grown.add_tokens(TERMS)
+    params = ModelParams(checkpoint=str(tmp_path / "model"))
+    new = build(params, vocab_size=len(grown), tokenizer=grown, **sizes)
+    before, after = (model.get_input_embeddings().weight.detach() for model in (old, new))
+    expected = torch.stack([before[ids].double().mean(0).float() for ids in pieces])
+    torch.testing.assert_close(after[len(tokenizer) : len(grown)], expected)
+    torch.testing.assert_close(after[: len(tokenizer)], before[: len(tokenizer)], rtol=0, atol=0)
+    assert len(after) == len(tokenizer) + max(spare, len(TERMS))
+    other = train([pa.array(TEXTS)], TokenizerParams.parse({"vocab_size": 300}, where="tokenizer"))
+    save(other, tmp_path / "other")
+    with pytest.raises(ParamsError, match="not that of the model"):
+        build(params, vocab_size=300, tokenizer=load_tokenizer(tmp_path / "other"), **sizes)

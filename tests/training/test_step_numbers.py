@@ -94,6 +94,10 @@ def test_a_schedule_of_batches_is_the_same_on_two_ranks(tmp_path: Path, zero: in
         (2, {"zero_stage": 1, "parallel": {"tensor": 2}}), (4, {"zero_stage": 2, "parallel": {"tensor": 2}}),
         (2, {"zero_stage": 2, "parallel": {"offload_optimizer": True}}),
         (2, {"zero_stage": 3, "parallel": {"offload_optimizer": True, "offload_params": True}}),
+        (2, {"parallel": {"sequence": 2}}), (4, {"parallel": {"sequence": 2}}), (4, {"parallel": {"sequence": 4}}),
+        (2, {"zero_stage": 1, "parallel": {"sequence": 2}}), (4, {"zero_stage": 2, "parallel": {"sequence": 2}}),
+        (4, {"zero_stage": 3, "parallel": {"sequence": 2}}),
+        (2, {"activation_checkpointing": True, "parallel": {"sequence": 2}}),
         (2, {"activation_checkpointing": True}), (2, {"activation_checkpointing": True, "zero_stage": 3}),
     ],
 )  # fmt: skip
@@ -102,8 +106,9 @@ def test_every_layout_gives_the_numbers_of_one_rank(plain: dict, tmp_path: Path,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
-@pytest.mark.parametrize("zero_stage", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("precision", "zero_stage"), [("bf16", 0), ("bf16", 1), ("bf16", 2), ("bf16", 3), ("fp16", 1), ("fp16", 2), ("fp16", 3)]
+)
 def test_half_precision_is_near(plain: dict, tmp_path: Path, precision: str, zero_stage: int) -> None:
     """8 bits of bf16's fraction, 11 of fp16's: the losses differ in the third digit at most."""
     found = run(tmp_path, 2, spec(precision=precision, zero_stage=zero_stage))
@@ -113,10 +118,8 @@ def test_half_precision_is_near(plain: dict, tmp_path: Path, precision: str, zer
 
 @pytest.mark.slow
 def test_fp16_leaves_out_a_step_that_overflows_and_lowers_its_scale(tmp_path: Path) -> None:
-    found = run(tmp_path, 1, {"steps": 10, "params": {"precision": "fp16", "initial_scale_power": 24}})
-    applied = found["applied"]
-    assert (applied[0], applied[-1]) == (False, True)
-    assert applied == sorted(applied)
+    found = run(tmp_path, 1, {"steps": 12, "params": {"precision": "fp16", "zero_stage": 1, "initial_scale_power": 24}})
+    assert (found["applied"][0], found["applied"][-2:]) == (False, [True, True])
 
 
 @pytest.mark.slow

@@ -8,15 +8,35 @@ from pathlib import Path
 from typing import Any
 
 from dataplane.errors import ModelMissing, ParamsError, did_you_mean
+from trainplane.model.extend import extend, pieces_of_new_tokens
 from trainplane.params import ModelParams
+from trainplane.tokenizer import read_tokenizer
 
 MAX_PACKING_DELTA = 1e-4  # of a logit, fp32
 
 
 def build(
-    params: ModelParams, *, vocab_size: int, sequence_length: int, eos_id: int, pad_id: int, seed: int, objective: str = "causal"
+    params: ModelParams,
+    *,
+    vocab_size: int,
+    sequence_length: int,
+    eos_id: int,
+    pad_id: int,
+    seed: int,
+    objective: str = "causal",
+    tokenizer: Any = None,
 ) -> Any:
     """A model with fresh weights, or the checkpoint that is to be trained on, with rows for every token (fp32).
+
+    Args:
+        params: What it is.
+        vocab_size: Of the tokenizer.
+        sequence_length: Tokens that it has to take.
+        eos_id: End of a document.
+        pad_id: Padding.
+        seed: Of fresh weights.
+        objective: "causal" or "masked".
+        tokenizer: Of the project, from which a checkpoint's new rows are made.
 
     Raises:
         ParamsError: The config names no model of transformers, one without the head that the objective needs, or one in which the
@@ -25,19 +45,32 @@ def build(
     import torch
 
     torch.manual_seed(seed)
-    model = outline(params, vocab_size=vocab_size, sequence_length=sequence_length, eos_id=eos_id, pad_id=pad_id, objective=objective)
+    model = outline(
+        params, vocab_size=vocab_size, sequence_length=sequence_length, eos_id=eos_id, pad_id=pad_id, objective=objective,
+        tokenizer=tokenizer,
+    )  # fmt: skip
     check_packing(model, objective)
     return model
 
 
-def outline(params: ModelParams, *, vocab_size: int, sequence_length: int, eos_id: int, pad_id: int, objective: str = "causal") -> Any:
+def outline(
+    params: ModelParams,
+    *,
+    vocab_size: int,
+    sequence_length: int,
+    eos_id: int,
+    pad_id: int,
+    objective: str = "causal",
+    tokenizer: Any = None,
+) -> Any:
     """The model, unchecked: under `torch.device("meta")` it has sizes and no weights.
 
     Raises:
         ParamsError: As `build`.
     """
     if params.checkpoint is not None:
-        return with_vocabulary(load(Path(params.checkpoint), objective), vocab_size)
+        folder = Path(params.checkpoint)
+        return with_vocabulary(load(folder, objective), vocab_size, folder, tokenizer)
     more = {"vocab_size": vocab_size, "bos_token_id": eos_id, "eos_token_id": eos_id, "pad_token_id": pad_id}
     if objective == "causal":
         more["use_cache"] = False
@@ -108,22 +141,22 @@ def load(folder: Path, objective: str = "causal") -> Any:
     return family.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True)
 
 
-def with_vocabulary(model: Any, vocab_size: int) -> Any:
-    """The model with a row for each token: new rows begin at the mean of the old ones, so that no new token is likelier than they are.
+def with_vocabulary(model: Any, vocab_size: int, folder: Path, tokenizer: Any = None) -> Any:
+    """The model with a row for each token. Rows that a checkpoint has beyond the tokenizer's stay.
 
-    Rows that a checkpoint has beyond the tokenizer's stay. Source: Hewitt 2021, https://nlp.stanford.edu/~johnhew/vocab-expansion.html.
+    New rows begin at the mean of the tokens that their text was made of, where the model's folder has its tokenizer and the new one is
+    given, and at the mean of all rows elsewhere: so no new token is likelier than the old ones are.
+
+    Raises:
+        ParamsError: The given tokenizer has other tokens for the ids of the model's.
     """
-    import torch
-
-    old = model.get_input_embeddings().weight.shape[0]
-    if vocab_size <= old:
-        return model
-    model.resize_token_embeddings(vocab_size, mean_resizing=False)
-    with torch.no_grad():
-        for layer in (model.get_input_embeddings(), model.get_output_embeddings()):
-            layer.weight[old:] = layer.weight[:old].mean(dim=0)
-            if getattr(layer, "bias", None) is not None:
-                layer.bias[old:] = layer.bias[:old].mean()
+    rows = model.get_input_embeddings().weight.shape[0]
+    if tokenizer is not None and (folder / "tokenizer.json").exists():
+        old = read_tokenizer(folder)
+        if pieces := pieces_of_new_tokens(old, tokenizer):
+            extend(model, pieces, first=len(old))
+    elif vocab_size > rows:
+        extend(model, [[]] * (vocab_size - rows))
     return model
 
 

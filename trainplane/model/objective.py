@@ -9,6 +9,7 @@ import numpy as np
 
 from trainplane.data.packed import IGNORED, PADDING, Batch
 from trainplane.model.masking import block_causal_mask, block_mask
+from trainplane.model.sequence_parallel import Share
 
 RANDOM_SHARE, KEPT_SHARE = 0.1, 0.1  # of the chosen tokens; the rest is hidden
 
@@ -23,6 +24,7 @@ class Objective:
         seed: Of the run.
         mask_id: Token that stands for a hidden one; None for causal.
         vocab_size: Tokens that a random one is drawn from.
+        share: Of sequences, where several ranks have parts of each.
     """
 
     kind: str
@@ -30,6 +32,7 @@ class Objective:
     seed: int = 0
     mask_id: int | None = None
     vocab_size: int = 0
+    share: Share | None = None
 
     def shown(self, batch: Batch, step: int) -> Batch:
         """The batch as the model sees it at a step: as it is, or with tokens hidden and only those as labels.
@@ -52,13 +55,18 @@ class Objective:
         return replace(batch, input_ids=ids, labels=labels)
 
     def logits(self, model: Any, batch: Batch, device: Any) -> Any:
-        """What the model says of each place, each document seeing itself alone: float32 tensor [b, t, vocabulary]."""
+        """What the model says of each place, each document seeing itself alone: float32 tensor [b, t, vocabulary].
+
+        Where ranks share sequences, t are this rank's places.
+        """
         import torch
 
         arrays = (batch.input_ids, batch.position_ids, batch.documents)
         ids_BT, positions_BT, documents_BT = (torch.from_numpy(array).to(device) for array in arrays)
         mask_B1TT = block_causal_mask(documents_BT) if self.kind == "causal" else block_mask(documents_BT)
         more = {"use_cache": False} if self.kind == "causal" else {}
+        if self.share is not None:
+            ids_BT, positions_BT = self.share.mine(ids_BT), self.share.mine(positions_BT)
         return model(input_ids=ids_BT, attention_mask=mask_B1TT, position_ids=positions_BT, **more).logits.float()
 
     def losses(self, model: Any, batch: Batch, device: Any, z_loss: float = 0.0) -> tuple[Any, Any]:
@@ -71,7 +79,7 @@ class Objective:
             z_loss: Weight of the squared log of the softmax's sum.
 
         Returns:
-            float32 tensor [b, t], nats; float32 scalar.
+            float32 tensor [b, t], nats; float32 scalar. Where ranks share sequences, of this rank's places.
 
         Source: z-loss, PaLM, Chowdhery et al. 2022, arXiv:2204.02311, section 5.
         """
@@ -79,6 +87,8 @@ class Objective:
         from torch.nn.functional import cross_entropy
 
         labels_BT, logits_BTV = torch.from_numpy(batch.labels).to(device), self.logits(model, batch, device)
+        if self.share is not None:
+            labels_BT = self.share.mine(labels_BT).contiguous()
         flat = cross_entropy(logits_BTV.flatten(0, 1), labels_BT.flatten(), ignore_index=IGNORED, reduction="none")
         penalty = z_loss * logits_BTV.logsumexp(-1)[labels_BT != IGNORED].square().sum() if z_loss else flat.new_zeros(())
         return flat.view(labels_BT.shape), penalty

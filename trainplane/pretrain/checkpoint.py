@@ -194,21 +194,21 @@ class Checkpoints:
         made = {name: state[name] for name in here}
         if made == here:
             return self.load(found)
-        if made["per_model"] != here["per_model"]:
+        if made["tensor"] != here["tensor"]:
             raise TrainingError(
-                f"{made['per_model']} ranks shared a model when the checkpoint was made, and {here['per_model']} do now",
+                f"{made['tensor']} ranks shared each layer when the checkpoint was made, and {here['tensor']} do now",
                 where=str(found),
-                fix="set pretrain.parallel as it was",
+                fix=f"set pretrain.parallel.tensor to {made['tensor']}",
             )
         barrier()
-        reshard(self.engine, self.groups, found / found.name, made["zero_stage"], self.layout.rank % self.layout.per_model)
+        reshard(self.engine, self.groups, found / found.name, made["zero_stage"], self.layout.rank % self.layout.tensor)
         barrier()
         return state
 
     def _shape(self) -> dict[str, int]:
         """What DeepSpeed's files depend on."""
         stage = int(self.engine.zero_optimization_stage())
-        return {"world_size": self.layout.world, "zero_stage": stage, "per_model": self.layout.per_model}
+        return {"world_size": self.layout.world, "zero_stage": stage, "tensor": self.layout.tensor}
 
 
 def step_name(step: int) -> str:

@@ -11,7 +11,7 @@ import logging
 import math
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from trainplane.data.packed import Batch, token_hash
 from trainplane.model.objective import Objective
+from trainplane.model.sequence_parallel import share_sequences
 from trainplane.params import PretrainParams
 from trainplane.pretrain.layout import Layout, clips_itself, deepspeed_config
 from trainplane.pretrain.optimizer import groups, own_optimizer
@@ -96,6 +97,9 @@ class Engine:
         if params.compile:
             self.deepspeed.compile()
         self.device = self.deepspeed.device
+        if params.parallel.sequence > 1:
+            share = share_sequences(model, params.parallel.sequence)
+            self.objective = replace(self.objective, share=share)
 
     def step(self, batch: Batch, learning_rate: float, *, step: int = 0, ratios: bool = False) -> StepResult:
         """One optimizer step over a global batch, of which this rank has its part.
@@ -135,12 +139,12 @@ class Engine:
         starts = range(0, len(batch.seq_ids), self.params.micro_batch * batch.n_pieces)
         found: list[tuple[float, list[float]]] = []
         for start in starts:
-            part = batch.part(slice(start, start + starts.step))
+            part = self._padded(batch.part(slice(start, start + starts.step)))
             losses_BT, penalty = self._forward(part)
             self.deepspeed.set_gradient_accumulation_boundary(start == starts[-1])
-            scaled = (losses_BT.sum() + penalty) * (self.layout.data_ranks / n_labels)
+            scaled = (losses_BT.sum() + penalty) * (self.layout.gradient_ranks / n_labels)
             self.deepspeed.backward(scaled, scale_wrt_gas=False)
-            whole, losses = part.whole(), losses_BT.detach().cpu().numpy()
+            whole, losses = part.whole(), self._whole(losses_BT.detach()).cpu().numpy()
             losses = losses.reshape(whole.labels.shape)
             found += zip(losses.sum(axis=1, dtype=np.float64).tolist(), whole.document_means(losses), strict=True)
         found = self.over_ranks(found)
@@ -158,8 +162,8 @@ class Engine:
         with torch.no_grad():
             for start in range(0, len(sums), per_round):
                 mine = start + self.layout.data_rank * micro
-                part = batch.part(slice(mine, mine + micro) if mine < len(sums) else slice(0, 1))
-                found = self._forward(part)[0].sum(dim=1, dtype=torch.float64).tolist()
+                part = self._padded(batch.part(slice(mine, mine + micro) if mine < len(sums) else slice(0, 1)))
+                found = self._whole(self._forward(part)[0]).sum(dim=1, dtype=torch.float64).tolist()
                 sums[start : start + per_round] = self.over_ranks(found if mine < len(sums) else [])
         return sums
 
@@ -172,11 +176,22 @@ class Engine:
 
         self.deepspeed.eval()
         with torch.no_grad():
-            return self.objective.logits(self.deepspeed, batch, self.device)
+            found = self._whole(self.objective.logits(self.deepspeed, self._padded(batch), self.device))
+        return found[:, : batch.input_ids.shape[1]]
+
+    def _padded(self, batch: Batch) -> Batch:
+        return batch if self.objective.share is None else self.objective.share.padded(batch)
+
+    def _whole(self, values_BT: Any) -> Any:
+        """All places of the sequences, where ranks share them."""
+        return values_BT if self.objective.share is None else self.objective.share.whole(values_BT)
 
     def token_losses(self, batch: Batch, module: Any = None) -> Any:
-        """Cross entropy of each token, 0 where nothing is predicted: float32 tensor [b, t], nats; of `module` instead of DeepSpeed's."""
-        return self.objective.losses(module or self.deepspeed, batch, self.device)[0]
+        """Cross entropy of each token, 0 where nothing is predicted: float32 tensor [b, t], nats; of `module` instead of DeepSpeed's.
+
+        A rank may ask alone: nothing is shared.
+        """
+        return replace(self.objective, share=None).losses(module or self.deepspeed, batch, self.device)[0]
 
     def over_ranks(self, mine: list[Any]) -> list[Any]:
         """The lists of all data-parallel ranks behind each other, which is the order of the batch; equal on every rank."""
@@ -247,6 +262,15 @@ def _keep_memory() -> None:
     if mallopt is not None:
         mallopt(M_MMAP_THRESHOLD, KEPT_BYTES)
         mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
+
+
+def stop_processes() -> None:
+    """Leaves the process group. A process that ends in it may be aborted: gloo's threads are still at work."""
+    import torch
+
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
 
 
 def start_processes() -> None:

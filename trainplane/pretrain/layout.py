@@ -21,11 +21,13 @@ class Layout:
         world: Ranks of the run.
         rank: Of this process.
         per_model: Ranks that work on one micro-batch together.
+        sequence: How many of those share each sequence.
     """
 
     world: int
     rank: int
     per_model: int
+    sequence: int = 1
 
     @classmethod
     def of(cls, params: PretrainParams) -> Layout:
@@ -36,12 +38,22 @@ class Layout:
         """
         world = int(os.environ.get("WORLD_SIZE", "1"))
         check(params, world)
-        return cls(world, int(os.environ.get("RANK", "0")), _per_model(params))
+        return cls(world, int(os.environ.get("RANK", "0")), _per_model(params), params.parallel.sequence)
 
     @property
     def data_ranks(self) -> int:
         """Data-parallel ranks."""
         return self.world // self.per_model
+
+    @property
+    def tensor(self) -> int:
+        """Ranks that share each layer's matrices."""
+        return self.per_model // self.sequence
+
+    @property
+    def gradient_ranks(self) -> int:
+        """Ranks that DeepSpeed takes the mean of gradients over: those with a part of a sequence too."""
+        return self.data_ranks * self.sequence
 
     @property
     def data_rank(self) -> int:
@@ -91,11 +103,12 @@ def _shape_faults(params: PretrainParams, world: int) -> list[str]:
 def _feature_faults(params: PretrainParams) -> list[str]:
     parallel, zero = params.parallel, params.zero_stage
     refused = {
+        "fp16 needs zero_stage 1, 2 or 3 (at 0 DeepSpeed leaves out the loss scale)": params.precision == "fp16" and zero == 0,
         "offload_optimizer needs zero_stage 1, 2 or 3": parallel.offload_optimizer and zero == 0,
         "offload_params needs zero_stage 3": parallel.offload_params and zero != 3,
         "tensor parallelism goes with zero_stage 0, 1 or 2 (DeepSpeed refuses AutoTP with ZeRO 3)": parallel.tensor > 1 and zero == 3,
         "pipeline parallelism is not supported yet: set parallel.pipeline to 1": parallel.pipeline > 1,
-        "sequence parallelism is not supported yet: set parallel.sequence to 1": parallel.sequence > 1,
+        "sequence parallelism goes with no other: set parallel.tensor to 1": parallel.sequence > 1 and parallel.tensor > 1,
         # In half precision DeepSpeed makes one flat tensor of each group, at every ZeRO stage.
         f"{params.optimizer} needs whole matrices: zero_stage 0, precision fp32 and no tensor parallelism": params.optimizer != "adamw"
         and (zero > 0 or parallel.tensor > 1 or params.precision != "fp32"),

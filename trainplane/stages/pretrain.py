@@ -31,7 +31,7 @@ from trainplane.model.build import build, n_parameters, save_model, weights_dige
 from trainplane.params import ModelParams, PretrainParams
 from trainplane.pretrain import evidence
 from trainplane.pretrain.defaults import read
-from trainplane.pretrain.engine import Engine, start_processes
+from trainplane.pretrain.engine import Engine, start_processes, stop_processes
 from trainplane.pretrain.export import check_export, whole_weights
 from trainplane.pretrain.held_out import HeldOut
 from trainplane.pretrain.host_copy import file_hash
@@ -67,6 +67,7 @@ class Plan:
         model = build(
             self.model, vocab_size=len(tokenizer), sequence_length=sequences.sequence_length, eos_id=tokenizer.eos_token_id,
             pad_id=tokenizer.pad_token_id, seed=self.params.seed, objective=self.params.objective,
+            tokenizer=tokenizer,
         )  # fmt: skip
         groups = SpanGroups.of(sequences, self.documents) if self.documents is not None and rank() == 0 else None
         writes = self.params.objective == "causal"
@@ -179,6 +180,7 @@ def _follow() -> None:
     trainer.run()
     with whole_weights(trainer.engine):
         pass
+    stop_processes()
 
 
 def main() -> None:
@@ -193,6 +195,7 @@ def main() -> None:
             model, trainer = _train(run, params)
             with whole_weights(trainer.engine):
                 _write(run, params, model, trainer)
+            stop_processes()
 
 
 def _write(run: StageRun, params: PretrainParams, model: Any, trainer: Trainer) -> None:
