@@ -43,9 +43,8 @@ REAL = {
     "guards": {"max_kl": 20.0, "max_quality_drop": 0.5, "judge_every": 12},
 }  # fmt: skip
 QUICK = REAL | {
-    "max_steps": 40, "batch_size": 32, "mini_batch": 16, "epochs": 2, "learning_rate": 0.03, "max_new_tokens": 12, "threads": 1,
-    "held_out_prompts": 32,
-    "rewards": [{"use": "regex", "params": {"pattern": "[a-z]", "matches": 12}}],
+    "max_steps": 40, "batch_size": 32, "mini_batch": 16, "epochs": 2, "learning_rate": 0.03, "max_new_tokens": 12,
+    "held_out_prompts": 32, "rewards": [{"use": "regex", "params": {"pattern": "[a-z]", "matches": 12}}],
 }  # fmt: skip
 
 
