@@ -95,11 +95,26 @@ PRETRAIN = Stage(
     package="trainplane",
     plots=["plots/pretrain.csv"],
 )
-SFT = Stage("sft", params=["sft"], deps=["models/pretrain"], outs=["models/sft"], package="trainplane", plots=["plots/sft.csv"])
-DPO = Stage("dpo", params=["dpo"], deps=["models/sft"], outs=["models/dpo"], package="trainplane", plots=["plots/dpo.csv"])
-REWARD = Stage(
-    "reward", params=["reward"], deps=["models/sft"], outs=["models/reward"], package="trainplane", plots=["plots/reward.csv"]
-)  # fmt: skip
+# What sft, dpo and reward learn from may be documents of the lake.
+SFT = Stage(
+    "sft",
+    reads=["raw", "documents", "decontaminated"],
+    params=["sft"],
+    deps=["models/pretrain"],
+    outs=["models/sft"],
+    package="trainplane",
+    plots=["plots/sft.csv"],
+)
+DPO = Stage(
+    "dpo",
+    reads=["raw", "documents", "decontaminated"],
+    params=["dpo"],
+    deps=["models/sft"],
+    outs=["models/dpo"],
+    package="trainplane",
+    plots=["plots/dpo.csv"],
+)
+REWARD = replace(DPO, name="reward", params=["reward"], outs=["models/reward"], plots=["plots/reward.csv"])
 PPO = Stage("ppo", params=["ppo"], deps=["models/sft"], outs=["models/ppo"], package="trainplane", plots=["plots/ppo.csv"])
 GRPO = Stage("grpo", params=["grpo"], deps=["models/sft"], outs=["models/grpo"], package="trainplane", plots=["plots/grpo.csv"])
 EVALUATE = Stage(

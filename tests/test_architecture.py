@@ -14,12 +14,14 @@ ROOT = Path(__file__).parents[1]
 
 # A module imports only from those above it (and its own package).
 ORDER = [
-    "errors", "schema", "params", "settings", "models", "operator", "source", "registry", "kernels", "lake", "snapshot",
+    "errors", "schema", "params", "settings", "conversation", "models", "operator", "source", "registry", "kernels", "lake", "snapshot",
     "tombstones", "dvc", "history", "api", "lockfile", "contract", "isolated", "ruleset", "deciding", "engine", "sources", "annotators",
     "transforms", "rules", "pipeline", "pipeline_change", "corpus", "lineage", "publish", "report", "sample", "stages", "testing",
     "catalogue", "checks", "template", "stage_graph", "upkeep", "project", "commands", "cli", "__main__",
 ]  # fmt: skip
-TRAINPLANE_MAY_IMPORT = ("errors", "schema", "params", "settings", "registry", "snapshot", "lake", "lineage.record", "corpus.contamination")
+TRAINPLANE_MAY_IMPORT = (
+    "errors", "schema", "params", "settings", "registry", "conversation", "snapshot", "lake", "lineage.record", "corpus.contamination",
+)  # fmt: skip
 # The lake's SQL reads snapshots; snapshots are written through the lake's storage.
 ALLOWED = {("lake/sql.py", "snapshot"), ("lake/at.py", "snapshot"), ("lake/runs.py", "snapshot")}
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "misc"}

@@ -35,16 +35,23 @@ def main() -> None:
 @click.option("--run", default="latest", show_default=True, help="Run, by the start of its id; for --step.")
 @click.option("--step", type=click.IntRange(min=1), help="Optimizer step to explain.")
 @click.option("--losses", is_flag=True, help="Show the loss of each document too.")
+@click.option("--model", type=click.Path(path_type=Path), help="Folder of a fine-tuned model (models/sft, ...), for --step.")
 @click.option("--doc", "doc_id", help="Document whose steps are wanted.")
 @click.option("--before", type=click.IntRange(min=1), help="With --doc: only steps up to this one, such as a checkpoint's.")
 @JSON_OPTION
-def trace(run: str, step: int | None, losses: bool, doc_id: str | None, before: int | None, as_json: bool) -> None:
+def trace(
+    run: str, step: int | None, losses: bool, model: Path | None, doc_id: str | None, before: int | None, as_json: bool
+) -> None:  # fmt: skip
     """From a step to raw records (--step), or from a document to steps, or to the certificate that none saw it (--doc)."""
     from trainplane.lineage.trace import trace_document, trace_step
 
-    if (step is None) == (doc_id is None):
-        raise click.UsageError("give --step N or --doc DOC_ID")
-    if step is not None:
+    if (step is None) == (doc_id is None) or (model is not None and step is None):
+        raise click.UsageError("give --step N, of pretraining or of a --model, or --doc DOC_ID")
+    if step is not None and model is not None:
+        from trainplane.lineage.trace_examples import trace_examples
+
+        _show(trace_examples(model, step), as_json, _print_examples)
+    elif step is not None:
         _show(trace_step(step, run), as_json, lambda found: _print_step(found, losses))
     else:
         _show(trace_document(str(doc_id), before=before), as_json, _print_document)
@@ -120,6 +127,15 @@ def _print_step(found: dict[str, Any], losses: bool) -> None:
             own = [f"{span['loss']:.3f}"] if losses else []
             table.add_row(*first, span["doc_id"], str(span["length"]), *own, *_origin(span["origin"]))
     console.print(table)
+
+
+def _print_examples(found: dict[str, Any]) -> None:
+    click.echo(f"step {found['step']} of {found['model']}: loss {found['loss']:.4f}, learning rate {found['learning_rate']:.2e}")
+    click.echo(f"chain {found['chain_hash']}  tokens {found['token_hash']}")
+    for example in found["examples"]:
+        origin = example["origin"]
+        place = "(no longer in raw)" if origin is None else origin.get("line") or f"{origin['source']}  {_where(origin)}"
+        click.echo(f"  {example['id']}  {place}")
 
 
 def _origin(origin: dict[str, Any] | None) -> tuple[str, Any]:

@@ -94,11 +94,15 @@ def review_items() -> Iterator[Mapping[str, Any]]:
 
 
 def pair_items() -> Iterator[Mapping[str, Any]]:
-    """Translate, one direction a pair."""
+    """Translate, one direction a pair; a sentence is asked for once, so that no held-out question is trained on."""
+    asked: set[str] = set()
     for pair in parallel.translated():
         key = f"parallel/{pair.key}"
         to_english = unit_hash(f"direction/{key}") < 0.5
         questions, text, answer = (TO_ENGLISH, pair.chinese, pair.english) if to_english else (TO_CHINESE, pair.english, pair.chinese)
+        if text in asked:
+            continue
+        asked.add(text)
         question = pick(questions, key).format(text=text)
         lang = "zh" if to_english else "en"
         yield item(key, question, answer, source="parallel", kind="translate", lang=lang, group=key)

@@ -65,7 +65,7 @@ def record_of(values: Mapping[str, Any], fields: Fields, at: Locator, mime: str)
     charset, payload = (None, text) if isinstance(text, bytes) else ("utf-8", storable(text).encode())
     return Record(
         payload, at.offset, at.length, row=at.row, key=None if key is None else storable(str(key)), mime=mime, charset=charset,
-        url=storable(url) if isinstance(url, str) else None, meta=_meta(values, fields) or None,
+        url=storable(url) if isinstance(url, str) else None, meta=small_values(values, fields) or None,
     )  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def lookup(values: Mapping[str, Any], path: str) -> Any:
     return node
 
 
-def _meta(values: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
+def small_values(values: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
     """The fields asked for, else the small ones that are neither the text nor the address."""
     if fields.meta is not None:
         named = ((name, lookup(values, path)) for name, path in fields.meta.items())

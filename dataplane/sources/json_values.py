@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 from dataplane.source import Fault, Record
 from dataplane.sources.jsonl import Jsonl
@@ -25,7 +25,7 @@ class Json(Jsonl):
     """
 
     name = "json"
-    suffixes = (".json",)
+    suffixes: ClassVar[tuple[str, ...]] = (".json",)
 
     def read(self, stream: BinaryIO, name: str) -> Iterator[Record | Fault]:
         """One record an object."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import BinaryIO, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, ClassVar
 
 from pydantic import Field
 
@@ -70,7 +70,11 @@ class Jsonl(Source):
             return Fault(start, "NotJson", f"line of {len(line):,} bytes is not JSON ({type(error).__name__})")
         if not isinstance(values, dict):
             return Fault(start, "NotAnObject", f"line holds a JSON {type(values).__name__}, expected an object")
-        return record_of(values, self.params, Locator(start, len(line)), self.params.mime)
+        return self.record(values, Locator(start, len(line)))
+
+    def record(self, values: Mapping[str, Any], at: Locator) -> Record | Fault:
+        """What an object holds."""
+        return record_of(values, self.params, at, self.params.mime)
 
     def reread(self, stream: BinaryIO, name: str, offset: int, length: int, row: int | None) -> bytes:
         """The text of the line at the locator."""

@@ -89,6 +89,12 @@ def test_no_text_is_in_both_splits() -> None:
     assert texts["train"] & texts["held_out"] == set()
 
 
+def test_no_question_is_in_both_splits() -> None:
+    asked = [(row["messages"][0]["content"].casefold(), row["split"]) for row in rows_of(instruct)]
+    questions = {split: {question for question, where in asked if where == split} for split in ("train", "held_out")}
+    assert questions["train"] & questions["held_out"] == set()
+
+
 def test_all_items_of_one_rule_are_in_one_split() -> None:
     splits: dict[str, set[str]] = {}
     for row in rows_of(instruct) + rows_of(preference):

@@ -116,7 +116,7 @@ def test_padding_that_is_also_the_end_is_refused(tokenizer_folder: Path, tmp_pat
         ({"id": "a", "messages": []}, "list of objects"),
         ({"id": "a", "messages": [{"role": "user", "content": "q"}]}, "nothing to learn"),
         ({"id": "a", "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": ""}]}, "nothing to learn"),
-        ({"id": "a", "messages": [{"role": "tool", "content": "q"}]}, "unknown roles"),
+        ({"id": "a", "messages": [{"role": "stranger", "content": "q"}]}, "unknown roles"),
         (EXAMPLE | {"split": "test"}, "neither"),
         (EXAMPLE | {"id": 7}, "should be a text"),
         (EXAMPLE | {"id": "\ud800"}, "surrogate"),

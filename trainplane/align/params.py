@@ -12,7 +12,12 @@ from dataplane.params import Params
 class AlignParams(Params):
     """What both have in common. A step is an optimizer step."""
 
-    data: list[str] = Field(..., min_length=1, description="Patterns of the JSONL files, below the project.")
+    data: list[str] = Field([], description="Patterns of JSONL files, below the project.")
+    sources: list[str] = Field([], description="Sources of format chat, whose documents are learnt from as the lake has them.")
+    snapshot: str = Field("decontaminated", description="Table of the doc_ids that came through: selected, deduplicated, decontaminated.")
+    held_out_share: float = Field(
+        0.1, gt=0, lt=1, description="Share of a source's documents that are held out, where `split` is not told."
+    )
     max_steps: int = Field(100, ge=1, description="Optimizer steps.")
     batch_size: int = Field(8, ge=1, description="Examples or pairs in a step.")
     micro_batch: int | None = Field(None, ge=1, description="How many of them go through the model at once; all where nothing is given.")
@@ -27,6 +32,8 @@ class AlignParams(Params):
 
     @model_validator(mode="after")
     def _batches_divide(self) -> Self:
+        if not (self.data or self.sources):
+            raise ValueError("there is nothing to learn from: give data (files), sources (of the lake), or both")
         if self.batch_size % self.micro():
             raise ValueError("batch_size must be a multiple of micro_batch")
         return self

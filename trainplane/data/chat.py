@@ -19,7 +19,7 @@ from trainplane.data.jsonl import read_records, text_field
 from trainplane.data.packed import IGNORED
 from trainplane.errors import TrainingError
 
-ROLES = frozenset({"system", "user", "assistant"})
+ROLES = frozenset({"system", "user", "assistant", "tool"})
 ASSISTANT = "assistant"
 # Letters of a plane for private use: no template holds them, and none changes them by case or white space.
 _MARK = "\U000f0000{}\U000f0001"

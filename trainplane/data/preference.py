@@ -20,11 +20,13 @@ class Pair:
 
     Attributes:
         id: Of the pair; unique in its split.
-        prompt: What the user says.
+        prompt: What the user says last.
         chosen: The better answer.
         rejected: The worse answer.
         source: Where it comes from.
         split: train | held_out.
+        history: What was said before.
+        asker: Whose turn the prompt is: the user's, or a tool's.
     """
 
     id: str
@@ -33,6 +35,12 @@ class Pair:
     rejected: str
     source: str
     split: str
+    history: tuple[Message, ...] = ()
+    asker: str = "user"
+
+    def messages(self) -> list[Message]:
+        """What the answers answer."""
+        return [*self.history, Message(self.asker, self.prompt)]
 
 
 @dataclass(frozen=True)
@@ -73,12 +81,13 @@ def _pair(record: dict[str, Any], where: str) -> Pair:
             raise SourceError(f"field {name!r} is empty", where=where, fix=MEND)
     if values["chosen"] == values["rejected"]:
         raise SourceError("chosen and rejected are the same: there is nothing to prefer", where=where, fix=MEND)
-    return Pair(**values, source=str(record.get("source", "")), split=split_of(record, where))
+    prompt, chosen, rejected = values["prompt"], values["chosen"], values["rejected"]
+    return Pair(values["id"], prompt, chosen, rejected, str(record.get("source", "")), split_of(record, where))
 
 
 def encode_pair(pair: Pair, encoder: ChatEncoder) -> EncodedPair:
     """Tokens of a pair, by the chat template."""
-    user = [Message("user", pair.prompt)]
-    prompt_ids, chosen_ids = encoder.answer(user, pair.chosen)
-    _, rejected_ids = encoder.answer(user, pair.rejected)
+    asked = pair.messages()
+    prompt_ids, chosen_ids = encoder.answer(asked, pair.chosen)
+    _, rejected_ids = encoder.answer(asked, pair.rejected)
     return EncodedPair(prompt_ids, chosen_ids, rejected_ids)

@@ -15,7 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dataplane.errors import ParamsError
+from dataplane.snapshot import Snapshot
 from trainplane.align.adapter import read_run
+from trainplane.align.training_data import lake_texts
 from trainplane.data.jsonl import files_digest, read_records
 
 LEDGER = "consumed.jsonl"
@@ -52,7 +54,7 @@ def consumed(models: Path, name: str, root: Path) -> Consumed:
         if not _same_data(run, root):
             found.unknown.append(run["stage"])
             continue
-        for record_id, text in _records(folder, run["data"], root):
+        for record_id, text in _records(folder, run, root):
             found.names.append(f"{run['stage']}/{record_id}")
             found.texts.append(text)
     return found
@@ -73,16 +75,19 @@ def _lineage(models: Path, name: str, unknown: list[str]) -> Iterator[tuple[Path
 
 def _same_data(run: Mapping[str, Any], root: Path) -> bool:
     try:
-        return "data" in run and files_digest(run["data"], root) == run.get("data_digest")
+        same_files = "data" in run and files_digest(run["data"], root) == run.get("data_digest")
     except ParamsError:  # the files are gone
         return False
+    return same_files and all(Snapshot.load(name, root).digest == digest for name, digest in run.get("snapshots", {}).items())
 
 
-def _records(folder: Path, patterns: Sequence[str], root: Path) -> Iterator[tuple[str, str]]:
-    """Id and text of the records that the ledger names; held-out ones may bear the same id."""
+def _records(folder: Path, run: Mapping[str, Any], root: Path) -> Iterator[tuple[str, str]]:
+    """Id and text of the records and documents that the ledger names; held-out records may bear the same id."""
     lines = (folder / LEDGER).read_text(encoding="utf-8").splitlines()
     ids = {record_id for line in lines for record_id in json.loads(line)["ids"]}
-    for _, record in read_records(patterns, root):
+    if run.get("sources"):
+        yield from lake_texts(sorted(ids), root)
+    for _, record in read_records(run["data"], root):
         if record.get("id") in ids and record.get("split", "train") == "train":
             yield record["id"], "\n".join(_strings(record))
 

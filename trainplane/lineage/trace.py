@@ -40,7 +40,7 @@ def trace_step(step: int, run: str = LATEST, root: Path = Path()) -> dict[str, A
     entry = _entry(Snapshot.load("consumed", root), step, run)
     packed = TrainedRun.load(root).packed
     table = packed.take(entry["seq_ids"], ["seq_id", "n_tokens", "spans"]).to_pylist()
-    origins = _origins({span["doc_id"] for sequence in table for span in sequence["spans"]}, root)
+    origins = raw_origins({span["doc_id"] for sequence in table for span in sequence["spans"]}, root)
     sequences = [
         {
             "seq_id": sequence["seq_id"],
@@ -126,7 +126,7 @@ def _entry(consumed: Snapshot, step: int, run: str) -> dict[str, Any]:
     return found
 
 
-def _origins(doc_ids: set[str], root: Path) -> dict[str, dict[str, Any]]:
+def raw_origins(doc_ids: set[str], root: Path) -> dict[str, dict[str, Any]]:
     """The raw locator of each document; only those rows are read."""
     rows = Snapshot.load("raw", root).to_table(columns=LOCATOR, among={"doc_id": sorted(doc_ids)}).to_pylist()
     return {row["doc_id"]: {name: value for name, value in row.items() if name != "doc_id"} for row in rows}

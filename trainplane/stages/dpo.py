@@ -10,9 +10,8 @@ from trainplane.align import session
 from trainplane.align.adapter import merge, read_run, save
 from trainplane.align.params import DPOParams
 from trainplane.align.preference import accuracy, answer_logps, pick, tokenise, train
+from trainplane.align.training_data import pairs_of, provenance
 from trainplane.data.chat import ChatEncoder
-from trainplane.data.jsonl import files_digest
-from trainplane.data.preference import read_pairs
 from trainplane.model.build import load, weights_digest
 from trainplane.pretrain.metrics import write_curve
 from trainplane.tokenizer import load_tokenizer
@@ -37,7 +36,7 @@ def main() -> None:
     with StageRun("dpo", params=("dpo",)) as run, session.quiet():
         params = DPOParams.parse(run.params["dpo"], where="dpo")
         parent = read_run(PARENT, "dpo")
-        pairs = read_pairs(params.data, run.root)
+        pairs = pairs_of(params, run.root, "dpo")
         session.prepare_torch(params.seed, params.threads)
         tokenizer, model = load_tokenizer(PARENT), load(PARENT)
         encoder = ChatEncoder(tokenizer)
@@ -49,16 +48,9 @@ def main() -> None:
         merged, delta = merge(adapted, PARENT)
         after = answer_logps(merged, held_out.encoded, tokenizer.pad_token_id, params.micro())
         record = {
-            "stage": "dpo",
-            "digest": weights_digest(merged),
-            "parent": parent["digest"],
-            "data": params.data,
-            "data_digest": files_digest(params.data, run.root),
-            "loss": params.loss,
-            "steps": params.max_steps,
-            "seed": params.seed,
-            "chain_hash": book.head(),
-        }
+            "stage": "dpo", "digest": weights_digest(merged), "parent": parent["digest"], "loss": params.loss,
+            "steps": params.max_steps, "seed": params.seed, "chain_hash": book.head(),
+        } | provenance(params, run.root)  # fmt: skip
         save(
             FOLDER, parent=PARENT, merged=merged, adapted=adapted, record=record, ledger=WORK / "consumed.jsonl",
             stop_ids=encoder.stop_ids(),

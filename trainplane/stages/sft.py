@@ -10,8 +10,8 @@ from trainplane.align.adapter import merge, read_run, save
 from trainplane.align.base import base_of
 from trainplane.align.params import SFTParams
 from trainplane.align.sft import Tokenised, answer_loss, pick, tokenise, train
-from trainplane.data.chat import ChatEncoder, read_examples
-from trainplane.data.jsonl import files_digest
+from trainplane.align.training_data import examples_of, provenance
+from trainplane.data.chat import ChatEncoder
 from trainplane.model.build import weights_digest
 from trainplane.pretrain.metrics import write_curve
 from trainplane.tokenizer import load_tokenizer
@@ -27,7 +27,7 @@ def main() -> None:
     with StageRun("sft", params=("sft",)) as run, session.quiet():
         params = SFTParams.parse(run.params["sft"], where="sft")
         parent = read_run(PARENT, "sft")
-        examples = read_examples(params.data, run.root)
+        examples = examples_of(params, run.root, "sft")
         session.prepare_torch(params.seed, params.threads)
         tokenizer, model = load_tokenizer(PARENT), base_of(params.method, PARENT)
         encoder = ChatEncoder(tokenizer)
@@ -41,9 +41,8 @@ def main() -> None:
         final = merged if merged is not None else adapted
         record = {
             "stage": "sft", "digest": weights_digest(final), "method": params.method, "merged": params.merges(),
-            "parent": parent["digest"], "data": params.data, "data_digest": files_digest(params.data, run.root),
-            "steps": params.max_steps, "seed": params.seed, "chain_hash": book.head(),
-        }  # fmt: skip
+            "parent": parent["digest"], "steps": params.max_steps, "seed": params.seed, "chain_hash": book.head(),
+        } | provenance(params, run.root)  # fmt: skip
         after = answer_loss(final, held_out.encoded, tokenizer.pad_token_id, params.micro())
         save(
             FOLDER, parent=PARENT, merged=merged, adapted=adapted, record=record, ledger=WORK / "consumed.jsonl",

@@ -1,0 +1,112 @@
+"""A conversation as one text, which operators measure and rewrite like any other, and from which training reads the turns back.
+
+A line of its own names who speaks: ``⟦user⟧``. A line of somebody's words that begins with that bracket is written with ``⟦⟧`` before it,
+so that no words can pass for a turn. A comparison ends in the two answers, ``⟦chosen⟧`` and ``⟦rejected⟧``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dataplane.errors import DataError
+
+MIME = "text/x-chat"
+ROLES = ("system", "user", "assistant", "tool")
+CHOSEN, REJECTED = "chosen", "rejected"
+OPEN, CLOSE = "⟦", "⟧"
+ESCAPE = OPEN + CLOSE
+_NAMES = {f"{OPEN}{name}{CLOSE}": name for name in (*ROLES, CHOSEN, REJECTED)}
+
+
+class NotAConversation(DataError):
+    """A text, or a record, that holds no conversation to learn from."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one speaker says."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Turns; of a comparison, also the two answers to them.
+
+    Attributes:
+        turns: In order; without a comparison the last is the assistant's.
+        chosen: The better answer, None where nothing is compared.
+        rejected: The worse one.
+    """
+
+    turns: tuple[Turn, ...]
+    chosen: str | None = None
+    rejected: str | None = None
+
+    def is_pair(self) -> bool:
+        """Whether two answers are compared."""
+        return self.chosen is not None
+
+
+def checked(conversation: Conversation) -> Conversation:
+    """The conversation, if there is something to learn from it.
+
+    Raises:
+        NotAConversation: No turn or an unknown role; no word of an assistant; a comparison with an empty answer, with equal answers, or
+            that does not answer a user or a tool.
+    """
+    turns = conversation.turns
+    if unknown := sorted({turn.role for turn in turns} - set(ROLES)):
+        raise NotAConversation(f"unknown roles {unknown}; known: {list(ROLES)}")
+    if not turns:
+        raise NotAConversation("there is no turn")
+    if conversation.is_pair():
+        if turns[-1].role not in ("user", "tool"):
+            raise NotAConversation(f"the compared answers follow a turn of the {turns[-1].role}, expected the user's or a tool's")
+        if not (str(conversation.chosen).strip() and str(conversation.rejected).strip()):
+            raise NotAConversation("the chosen or the rejected answer is empty")
+        if str(conversation.chosen).strip() == str(conversation.rejected).strip():
+            raise NotAConversation("chosen and rejected are the same: there is nothing to prefer")
+    elif not any(turn.role == "assistant" and turn.content.strip() for turn in turns):
+        raise NotAConversation("no assistant's turn with words: there is nothing to learn")
+    return conversation
+
+
+def render(conversation: Conversation) -> str:
+    """The conversation as one text."""
+    parts = [(turn.role, turn.content) for turn in conversation.turns]
+    if conversation.chosen is not None and conversation.rejected is not None:
+        parts += [(CHOSEN, conversation.chosen), (REJECTED, conversation.rejected)]
+    return "\n".join(line for name, content in parts for line in (f"{OPEN}{name}{CLOSE}", *map(_escaped, content.split("\n"))))
+
+
+def parse(text: str) -> Conversation:
+    """The conversation of a text, after whatever operators made of its words.
+
+    Raises:
+        NotAConversation: It does not begin with a turn, or an operator took what names the turns.
+    """
+    parts: list[tuple[str, list[str]]] = []
+    for line in text.split("\n"):
+        if line in _NAMES:
+            parts.append((_NAMES[line], []))
+        elif parts:
+            parts[-1][1].append(line.removeprefix(ESCAPE))
+        elif line.strip():
+            raise NotAConversation("the text does not begin with a turn: an operator took the line that names it")
+    return checked(_of_parts([(name, "\n".join(lines)) for name, lines in parts]))
+
+
+def _of_parts(parts: Sequence[tuple[str, str]]) -> Conversation:
+    names = [name for name, _ in parts]
+    if CHOSEN not in names and REJECTED not in names:
+        return Conversation(tuple(Turn(*part) for part in parts))
+    if names[-2:] != [CHOSEN, REJECTED] or names.count(CHOSEN) + names.count(REJECTED) != 2:
+        raise NotAConversation("a comparison does not end in one chosen and one rejected answer")
+    return Conversation(tuple(Turn(*part) for part in parts[:-2]), parts[-2][1], parts[-1][1])
+
+
+def _escaped(line: str) -> str:
+    return ESCAPE + line if line.startswith(OPEN) else line

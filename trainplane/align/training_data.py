@@ -1,0 +1,146 @@
+"""What a stage learns from: JSONL files, documents of the lake that came through its rules, or both."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dataplane.conversation import Conversation, NotAConversation, parse
+from dataplane.errors import ParamsError
+from dataplane.snapshot import Snapshot
+from trainplane.align.params import AlignParams
+from trainplane.data.chat import Example, Message, read_examples
+from trainplane.data.jsonl import files_digest
+from trainplane.data.overlap import check_overlap
+from trainplane.data.preference import Pair, read_pairs
+from trainplane.errors import TrainingError
+
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A conversation of the lake, and what `raw` says of it."""
+
+    doc_id: str
+    source: str
+    lang: str
+    split: str
+    conversation: Conversation
+
+
+def examples_of(params: AlignParams, root: Path, stage: str) -> list[Example]:
+    """Conversations to train on and held-out ones.
+
+    Raises:
+        SourceError: A file's record is wrong.
+        TrainingError: A document is no conversation any more, or a question is in both splits.
+    """
+    examples = read_examples(params.data, root)
+    examples += [
+        Example(one.doc_id, _messages(one.conversation), one.source, one.lang, one.split)
+        for one in _of_lake(params, root)
+        if not one.conversation.is_pair()
+    ]
+    check_overlap(((example.id, example.split, _asked(example.messages)) for example in examples), stage)
+    return examples
+
+
+def _asked(messages: Sequence[Message]) -> str:
+    """Everything but the last turn."""
+    return "\n".join(f"{message.role}: {message.content}" for message in messages[:-1])
+
+
+def pairs_of(params: AlignParams, root: Path, stage: str) -> list[Pair]:
+    """Comparisons to train on and held-out ones.
+
+    Raises:
+        SourceError: A file's record is wrong.
+        TrainingError: A document is no conversation any more, or a question is in both splits.
+    """
+    pairs = read_pairs(params.data, root) + [_pair(one) for one in _of_lake(params, root) if one.conversation.is_pair()]
+    check_overlap(((pair.id, pair.split, _asked([*pair.messages(), Message("assistant", "")])) for pair in pairs), stage)
+    return pairs
+
+
+def _pair(found: _Found) -> Pair:
+    *history, last = _messages(found.conversation)
+    chosen, rejected = str(found.conversation.chosen), str(found.conversation.rejected)
+    return Pair(found.doc_id, last.content, chosen, rejected, found.source, found.split, tuple(history), last.role)
+
+
+def _messages(conversation: Conversation) -> tuple[Message, ...]:
+    return tuple(Message(turn.role, turn.content) for turn in conversation.turns)
+
+
+def provenance(params: AlignParams, root: Path) -> dict[str, Any]:
+    """For run.json: which files, and which snapshots of the lake."""
+    told: dict[str, Any] = {"data": params.data, "data_digest": files_digest(params.data, root)}
+    if params.sources:
+        told |= {
+            "sources": params.sources,
+            "snapshots": {name: Snapshot.load(name, root).digest for name in ("documents", params.snapshot)},
+        }
+    return told
+
+
+def lake_texts(doc_ids: Sequence[str], root: Path) -> Iterator[tuple[str, str]]:
+    """Id and text of documents."""
+    for batch in Snapshot.load("documents", root).batches(["doc_id", "text"], {"doc_id": sorted(doc_ids)}):
+        yield from zip(batch.column("doc_id").to_pylist(), batch.column("text").to_pylist(), strict=True)
+
+
+def _of_lake(params: AlignParams, root: Path) -> list[_Found]:
+    """Conversations of the sources that came through the rules, by doc_id."""
+    if not params.sources:
+        return []
+    ids = set(Snapshot.load(params.snapshot, root).to_table(["doc_id"]).column("doc_id").to_pylist())
+    meta = _meta_of(params.sources, root)
+    found: list[_Found] = []
+    broken: list[str] = []
+    for batch in Snapshot.load("documents", root).batches(["doc_id", "source", "text"], {"source": params.sources}):
+        for row in batch.to_pylist():
+            if row["doc_id"] not in ids:
+                continue
+            try:
+                conversation = parse(row["text"])
+            except NotAConversation as error:
+                broken.append(f"{row['doc_id']} ({error.message})")
+                continue
+            told = meta.get(row["doc_id"], {})
+            split = _split(row["doc_id"], told.get("split"), params.held_out_share)
+            found.append(_Found(row["doc_id"], row["source"], str(told.get("lang", "")), split, conversation))
+    _refuse(broken, found, params)
+    return sorted(found, key=lambda one: one.doc_id)
+
+
+def _refuse(broken: list[str], found: list[_Found], params: AlignParams) -> None:
+    if broken:
+        raise TrainingError(
+            f"{len(broken)} documents are no conversations: {'; '.join(broken[:SHOWN])}",
+            where="documents",
+            fix="give the operators that take lines out a `when: mime <> 'text/x-chat'`, and the source `format: chat`",
+        )
+    if missing := sorted(set(params.sources) - {one.source for one in found}):
+        raise ParamsError(
+            f"{params.snapshot} holds no document of {', '.join(missing)}",
+            where="sources",
+            fix="name sources of params.yaml that come that far",
+        )
+
+
+def _meta_of(sources: Sequence[str], root: Path) -> dict[str, dict[str, Any]]:
+    rows = Snapshot.load("raw", root).to_table(["doc_id", "meta"], {"source": list(sources)}).to_pylist()
+    return {row["doc_id"]: json.loads(row["meta"]) for row in rows if row["meta"]}
+
+
+def _split(doc_id: str, told: Any, held_out_share: float) -> str:
+    """As the record says; else by a hash of its id, so that it stays where it is when others come."""
+    if told in ("train", "held_out"):
+        return str(told)
+    place = int.from_bytes(hashlib.sha256(f"held out {doc_id}".encode()).digest()[:8]) / 2**64
+    return "held_out" if place < held_out_share else "train"
