@@ -37,10 +37,10 @@ ANSWERS = [
     ("What is the opposite of hot?", "The opposite of hot is cold."), ("Who wrote Hamlet?", "William Shakespeare wrote Hamlet."),
 ]  # fmt: skip
 REAL = {
-    "max_steps": 24, "batch_size": 16, "mini_batch": 8, "epochs": 1, "learning_rate": 6e-4, "warmup_steps": 2, "max_new_tokens": 20,
+    "max_steps": 16, "batch_size": 16, "mini_batch": 8, "epochs": 1, "learning_rate": 6e-4, "warmup_steps": 2, "max_new_tokens": 20,
     "max_length": 80, "held_out_prompts": 48, "rewards": [{"use": "regex", "params": {"pattern": "(?i)\\b(you|your)\\b", "matches": 2}}],
-    "kl_coefficient": 0.02, "kl_target": 6.0, "missing_eos_penalty": 0.0, "threads": 1, "judge": "answers",
-    "guards": {"max_kl": 20.0, "max_quality_drop": 0.5, "judge_every": 12},
+    "kl_coefficient": 0.05, "kl_target": 4.0, "missing_eos_penalty": 0.0, "threads": 1, "judge": "answers",
+    "guards": {"max_kl": 20.0, "max_quality_drop": 0.5, "judge_every": 8},
 }  # fmt: skip
 QUICK = REAL | {
     "max_steps": 40, "batch_size": 32, "mini_batch": 16, "epochs": 2, "learning_rate": 0.03, "max_new_tokens": 12,

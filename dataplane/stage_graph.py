@@ -95,7 +95,7 @@ PRETRAIN = Stage(
     package="trainplane",
     plots=["plots/pretrain.csv"],
 )
-# What sft and dpo learn from may be documents of the lake.
+# What sft, dpo and reward learn from may be documents of the lake.
 SFT = Stage(
     "sft",
     reads=["raw", "documents", "decontaminated"],
@@ -114,9 +114,7 @@ DPO = Stage(
     package="trainplane",
     plots=["plots/dpo.csv"],
 )
-REWARD = Stage(
-    "reward", params=["reward"], deps=["models/sft"], outs=["models/reward"], package="trainplane", plots=["plots/reward.csv"]
-)  # fmt: skip
+REWARD = replace(DPO, name="reward", params=["reward"], outs=["models/reward"], plots=["plots/reward.csv"])
 PPO = Stage("ppo", params=["ppo"], deps=["models/sft"], outs=["models/ppo"], package="trainplane", plots=["plots/ppo.csv"])
 GRPO = Stage("grpo", params=["grpo"], deps=["models/sft"], outs=["models/grpo"], package="trainplane", plots=["plots/grpo.csv"])
 EVALUATE = Stage(

@@ -76,7 +76,13 @@ def pairs_project(project: Path, pretrained: Path) -> Path:
     lines = []
     for i in range(60):
         short, long = draw.choice(["no", "Paris"]), " ".join(draw.choices(["Paris", "France", "students", "morning"], k=6))
-        record = {"id": f"p{i}", "prompt": "What is it?", "chosen": long, "rejected": short, "split": "held_out" if i % 4 == 0 else "train"}
+        record = {
+            "id": f"p{i}",
+            "prompt": f"What is it {i}?",
+            "chosen": long,
+            "rejected": short,
+            "split": "held_out" if i % 4 == 0 else "train",
+        }
         lines.append(json.dumps(record) + "\n")
     (project / "pairs.jsonl").write_text("".join(lines))
     small = {"max_steps": 12, "batch_size": 4, "warmup_steps": 1, "lora_rank": 4, "learning_rate": 0.02, "max_length": 64}

@@ -14,6 +14,7 @@ from dataplane.errors import DataError, SourceError
 from trainplane.align import session
 from trainplane.data.chat import ChatEncoder, Message, split_of
 from trainplane.data.jsonl import read_records, text_field
+from trainplane.data.overlap import check_overlap
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ def read_questions(globs: Iterable[str], root: Path) -> list[Question]:
 
     Raises:
         SourceError: A record is wrong, a prompt is empty, or an id comes twice.
+        TrainingError: A held-out prompt is trained on too.
     """
     questions: dict[str, Question] = {}
     for where, record in read_records(globs, root):
@@ -49,6 +51,7 @@ def read_questions(globs: Iterable[str], root: Path) -> list[Question]:
         if question.id in questions:
             raise SourceError(f"the id {question.id!r} comes twice", where=where, fix="give each prompt an id of its own, in one split")
         questions[question.id] = question
+    check_overlap(((question.id, question.split, question.text) for question in questions.values()), "prompts")
     return list(questions.values())
 
 

@@ -10,9 +10,8 @@ from trainplane.align.adapter import read_run, save
 from trainplane.align.preference import pick, tokenise
 from trainplane.align.reward import fresh_scorer, merge, pair_rewards, train
 from trainplane.align.rl_params import RewardModelParams
+from trainplane.align.training_data import pairs_of, provenance
 from trainplane.data.chat import ChatEncoder
-from trainplane.data.jsonl import files_digest
-from trainplane.data.preference import read_pairs
 from trainplane.evaluate.calibration import calibration
 from trainplane.model.build import weights_digest
 from trainplane.pretrain.metrics import write_curve
@@ -29,7 +28,7 @@ def main() -> None:
     with StageRun("reward", params=("reward",)) as run, session.quiet():
         params = RewardModelParams.parse(run.params["reward"], where="reward")
         parent = read_run(PARENT, "reward")
-        pairs = read_pairs(params.data, run.root)
+        pairs = pairs_of(params, run.root, "reward")
         session.prepare_torch(params.seed, params.threads)
         tokenizer = load_tokenizer(PARENT)
         encoder, pad_id = ChatEncoder(tokenizer), tokenizer.pad_token_id
@@ -37,18 +36,12 @@ def main() -> None:
         held_out = tokenise(pick(pairs, "held_out", params.held_out_pairs, params.seed), encoder, params.max_length)
         WORK.mkdir(parents=True, exist_ok=True)
         adapted, book = train(fresh_scorer(PARENT), tokenizer, data, params, WORK)
-        rewards = pair_rewards(adapted, held_out.encoded, pad_id, params.batch_size)
-        merged, delta = merge(adapted, PARENT, rewards, held_out.encoded, pad_id, params.batch_size)
+        rewards = pair_rewards(adapted, held_out.encoded, pad_id, params.micro())
+        merged, delta = merge(adapted, PARENT, rewards, held_out.encoded, pad_id, params.micro())
         record = {
-            "stage": "reward",
-            "digest": weights_digest(merged),
-            "parent": parent["digest"],
-            "data": params.data,
-            "data_digest": files_digest(params.data, run.root),
-            "steps": params.max_steps,
-            "seed": params.seed,
+            "stage": "reward", "digest": weights_digest(merged), "parent": parent["digest"], "steps": params.max_steps, "seed": params.seed,
             "chain_hash": book.head(),
-        }
+        } | provenance(params, run.root)  # fmt: skip
         save(
             FOLDER, parent=PARENT, merged=merged, adapted=adapted, record=record, ledger=WORK / "consumed.jsonl",
             stop_ids=encoder.stop_ids(),

@@ -1,0 +1,50 @@
+"""Prompts of reinforcement learning are read strictly."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dataplane.errors import DataError, ParamsError, SourceError
+from trainplane.align.prompts import pick, read_questions
+from trainplane.align.rl_params import PPOParams
+from trainplane.data.chat import ChatEncoder
+from trainplane.errors import TrainingError
+
+
+def write(folder: Path, *records: dict) -> Path:
+    (folder / "x.jsonl").write_text("".join(json.dumps({"id": str(n), "prompt": f"p {n}"} | one) + "\n" for n, one in enumerate(records)))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("records", "error", "message"),
+    [
+        ([{"prompt": " "}], SourceError, "'prompt' is empty"),
+        ([{"prompt": 3}], SourceError, "'prompt' should be a text"),
+        ([{"split": "test"}], SourceError, "neither 'train' nor 'held_out'"),
+        ([{"id": "a"}, {"id": "a"}], SourceError, "'a' comes twice"),
+        ([{"prompt": "same"}, {"prompt": "same", "split": "held_out"}], TrainingError, "trained on too"),
+    ],
+)
+def test_a_wrong_prompt_is_named(tmp_path: Path, records: list[dict], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        read_questions(["x.jsonl"], write(tmp_path, *records))
+
+
+def test_prompts_of_a_split_keep_their_records_and_long_ones_are_left_out(tmp_path: Path, tokenizer) -> None:
+    records = [{"reference": "r"}, {"prompt": "long " * 60}, {"split": "held_out"}]
+    questions = read_questions(["x.jsonl"], write(tmp_path, *records))
+    (found,) = pick(questions, "train", 10, 0, ChatEncoder(tokenizer), 32)
+    assert (found.id, found.record["reference"], tokenizer.decode(list(found.ids))) == ("0", "r", "<|user|>p 0<|end|><|assistant|>")
+    with pytest.raises(DataError, match="no train prompt is left of 2"):
+        pick(questions, "train", 10, 0, ChatEncoder(tokenizer), 3)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [({"micro_batch": 4}, "set mini_batch"), ({"sources": ["a"]}, "prompts come from files"), ({"rewards": []}, "rewards")],
+)
+def test_params_that_do_not_go_together_are_refused(more: dict, message: str) -> None:
+    with pytest.raises(ParamsError, match=message):
+        PPOParams.parse({"data": ["x"], "rewards": [{"use": "length"}]} | more, where="ppo")
