@@ -13,6 +13,19 @@ import numpy as np
 
 LENGTH, VOCABULARY = 16, 64
 MODEL = {"hidden_size": 32, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2, "intermediate_size": 64, "initializer_range": 0.2}
+# Ranks, and the params that lay the model over them: all give the numbers of one rank.
+LAYOUTS: list[tuple[int, dict[str, Any]]] = [
+    (4, {}), (2, {"zero_stage": 1}), (2, {"zero_stage": 2}), (2, {"zero_stage": 3}), (4, {"zero_stage": 2}),
+    (4, {"zero_stage": 3}), (2, {"parallel": {"tensor": 2}}), (4, {"parallel": {"tensor": 2}}),
+    (2, {"zero_stage": 1, "parallel": {"tensor": 2}}), (4, {"zero_stage": 2, "parallel": {"tensor": 2}}),
+    (2, {"zero_stage": 2, "parallel": {"offload_optimizer": True}}),
+    (2, {"zero_stage": 3, "parallel": {"offload_optimizer": True, "offload_params": True}}),
+    (2, {"parallel": {"sequence": 2}}), (4, {"parallel": {"sequence": 2}}), (4, {"parallel": {"sequence": 4}}),
+    (2, {"zero_stage": 1, "parallel": {"sequence": 2}}), (4, {"zero_stage": 2, "parallel": {"sequence": 2}}),
+    (4, {"zero_stage": 3, "parallel": {"sequence": 2}}),
+    (2, {"activation_checkpointing": True, "parallel": {"sequence": 2}}),
+    (2, {"activation_checkpointing": True}), (2, {"activation_checkpointing": True, "zero_stage": 3}),
+]  # fmt: skip
 
 
 def batches(steps: int, sizes: int | Callable[[int], int], seed: int = 0) -> list[Any]:
@@ -59,13 +72,17 @@ def job(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(tmp: Path, ranks: int, spec: dict[str, Any]) -> dict[str, Any]:
-    """The job on so many processes over gloo; every rank must say the same."""
+    """The job on so many processes, over gloo or on as many GPUs; every rank must say the same."""
+    import torch
+
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
     (tmp / "spec.json").write_text(json.dumps(spec))
     world = {"WORLD_SIZE": str(ranks), "LOCAL_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
-    common = os.environ | world | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1"}
+    common = os.environ | world | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    if not torch.cuda.is_available():
+        common["DS_ACCELERATOR"] = "cpu"
     started = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.training.on_ranks", str(tmp / "spec.json"), str(tmp / f"{rank}.json")],

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.training.on_ranks import LENGTH, MODEL, VOCABULARY, batches, job, run
+from tests.training.on_ranks import LAYOUTS, LENGTH, MODEL, VOCABULARY, batches, job, run
 from trainplane.data.packed import IGNORED, make_batch
 
 torch = pytest.importorskip("torch")
@@ -86,21 +86,7 @@ def test_a_schedule_of_batches_is_the_same_on_two_ranks(tmp_path: Path, zero: in
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("ranks", "params"),
-    [
-        (4, {}), (2, {"zero_stage": 1}), (2, {"zero_stage": 2}), (2, {"zero_stage": 3}), (4, {"zero_stage": 2}),
-        (4, {"zero_stage": 3}), (2, {"parallel": {"tensor": 2}}), (4, {"parallel": {"tensor": 2}}),
-        (2, {"zero_stage": 1, "parallel": {"tensor": 2}}), (4, {"zero_stage": 2, "parallel": {"tensor": 2}}),
-        (2, {"zero_stage": 2, "parallel": {"offload_optimizer": True}}),
-        (2, {"zero_stage": 3, "parallel": {"offload_optimizer": True, "offload_params": True}}),
-        (2, {"parallel": {"sequence": 2}}), (4, {"parallel": {"sequence": 2}}), (4, {"parallel": {"sequence": 4}}),
-        (2, {"zero_stage": 1, "parallel": {"sequence": 2}}), (4, {"zero_stage": 2, "parallel": {"sequence": 2}}),
-        (4, {"zero_stage": 3, "parallel": {"sequence": 2}}),
-        (2, {"activation_checkpointing": True, "parallel": {"sequence": 2}}),
-        (2, {"activation_checkpointing": True}), (2, {"activation_checkpointing": True, "zero_stage": 3}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("ranks", "params"), LAYOUTS)
 def test_every_layout_gives_the_numbers_of_one_rank(plain: dict, tmp_path: Path, ranks: int, params: dict) -> None:
     assert numbers(run(tmp_path, ranks, spec(**params))) == pytest.approx(numbers(plain), rel=5e-6)
 
