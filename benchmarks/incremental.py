@@ -6,10 +6,10 @@ is measured, with the file back.
     python benchmarks/incremental.py [--quick] [--plain] [--corpus FOLDER] [--copies N]
 
 Prints one JSON line for each stage and one for all of them. The corpus is a crawl: texts of the packaged sample as web pages with the
-menus and footers that such pages have, multiplied by shuffling the words of each line, so that a copy has the letters and lengths of
-real text and is no duplicate; or the files below FOLDER, as they are. `--plain` leaves the markup out, which makes a whole run cheap and
-the passes over all ids dear beside it. The language model and the tokenizer are frozen, as they have to be where a corpus grows:
-otherwise new text changes every score.
+menus and footers that such pages have, and as much text as a page of C4 has in the mean. They are multiplied by shuffling the words of
+each line, so that a copy has the letters and lengths of real text and is no duplicate. Or it is the files below FOLDER, as they are.
+`--plain` takes single texts and leaves the markup out, which makes a whole run cheap and the passes over all ids dear beside it. The
+language model and the tokenizer are frozen, as they have to be where a corpus grows: otherwise new text changes every score.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import random
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import yaml
@@ -41,16 +41,35 @@ ROOT = Path(__file__).parents[1]
 STAGES = ("ingest", "train_lm", "clean", "select", "dedup", "decontaminate", "mix", "tokenizer", "tokenize", "pack")
 FILES = 100  # of the base; the new documents are one more
 NEW_SHARE = 0.01
+# Of text. C4: about 750 GB (Raffel et al. 2020, arXiv:1910.10683) in 365 million documents (Dodge et al. 2021, arXiv:2104.08758).
+PAGE_BYTES = 2_000
 STYLE = "body { font: 16px/1.5 serif; margin: 2em auto; max-width: 40em } nav li { display: inline }\n" * 20
 
 
-def documents(folder: Path, copies: int) -> Iterator[str]:
-    """The texts of a project's `raw`, and of each `copies` - 1 shuffled versions."""
+def documents(folder: Path) -> Iterator[str]:
+    """The texts of a project's `raw`."""
     for batch in Snapshot.load("raw", folder).batches(["payload"], batch_size=512):
         for payload in batch.column("payload").to_pylist():
-            text = payload.decode("utf-8", "replace")
-            yield text
-            yield from (shuffled(text, seed) for seed in range(1, copies))
+            yield payload.decode("utf-8", "replace")
+
+
+def joined(texts: Iterable[str], size: int) -> Iterator[str]:
+    """Neighbouring texts in one, as soon as they have so many bytes."""
+    parts: list[str] = []
+    for text in texts:
+        parts.append(text)
+        if sum(len(part.encode()) for part in parts) >= size:
+            yield "\n".join(parts)
+            parts = []
+    if parts:
+        yield "\n".join(parts)
+
+
+def multiplied(texts: Iterable[str], copies: int) -> Iterator[str]:
+    """Each text, and `copies` - 1 shuffled versions of it."""
+    for text in texts:
+        yield text
+        yield from (shuffled(text, seed) for seed in range(1, copies))
 
 
 def shuffled(text: str, seed: int) -> str:
@@ -113,7 +132,7 @@ def sample(folder: Path, fraction: float) -> None:
     run(folder, "ingest")
 
 
-def lay_out(folder: Path, texts: Iterator[str]) -> int:
+def lay_out(folder: Path, texts: Iterable[str]) -> int:
     """Deals the texts to the files of the base, one in a hundred to the file that comes later; their number."""
     rng, count = random.Random(0), 0
     (folder / "data").mkdir(parents=True)
@@ -156,8 +175,9 @@ def compare(work: Path, corpus: Path | None, copies: int, fraction: float, *, as
         project(work / "sample", [{"name": "given", "kind": "prose", "paths": [f"{corpus.resolve()}/**"]}])
         run(work / "sample", "ingest")
     folder = work / "project"
-    texts = documents(work / "sample", copies)
-    count = lay_out(folder, map(web_page, texts) if as_pages else texts)
+    texts = documents(work / "sample")
+    pages = map(web_page, multiplied(joined(texts, PAGE_BYTES), copies))
+    count = lay_out(folder, pages if as_pages else multiplied(texts, copies))
     late = folder / "data/050-late.jsonl"
     (folder / "late.jsonl").rename(late)
     freeze(folder, work / "sample")
