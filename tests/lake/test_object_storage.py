@@ -234,3 +234,21 @@ def test_a_busy_server_is_asked_again(gateway: Gateway) -> None:
     gateway.busy += 2
     assert snapshot.to_table()["n"].to_pylist() == list(range(10))
     assert gateway.busy == 0
+
+
+def test_sequences_on_s3_are_copied_to_this_machine_once(gateway: Gateway, tmp_path: Path) -> None:
+    import numpy as np
+
+    from dataplane import schema
+    from trainplane.data.local_copy import local_copy
+
+    spans = [{"doc_id": f"{7:032x}", "seq_start": 0, "doc_start": 0, "length": 4}]
+    rows = [{"seq_id": i, "n_tokens": 4, "input_ids": [i, i + 1, i + 2, i + 3], "spans": spans} for i in range(9)]
+    table = pa.Table.from_pylist(rows, schema=schema.packed(4))
+    snapshot = commit_parts("packed", table.schema, [write_part("packed", table.schema, table.to_batches(), Path())], Path())
+    first = local_copy(snapshot, 100, tmp_path / "ssd")
+    gateway.requests.clear()
+    again = local_copy(snapshot, 100, tmp_path / "ssd")
+    for flat in (first, again):
+        assert flat.batch(np.array([8, 0])).input_ids.tolist() == [[8, 9, 10, 11], [0, 1, 2, 3]]
+    assert gateway.requests == []
