@@ -48,3 +48,19 @@ def test_prompts_of_a_split_keep_their_records_and_long_ones_are_left_out(tmp_pa
 def test_params_that_do_not_go_together_are_refused(more: dict, message: str) -> None:
     with pytest.raises(ParamsError, match=message):
         PPOParams.parse({"data": ["x"], "rewards": [{"use": "length"}]} | more, where="ppo")
+
+
+def test_files_are_found_by_the_patterns_that_init_writes(tmp_path: Path) -> None:
+    from trainplane.data.jsonl import files_digest, matching_files
+
+    root, elsewhere = tmp_path / "root", tmp_path / "elsewhere"
+    for folder in (root / "data" / "prompts" / "deep", elsewhere):
+        folder.mkdir(parents=True)
+        (folder / "x.jsonl").write_text("{}\n")
+    (root / "data" / "prompts" / "y.jsonl").write_text("{}\n")
+    copied = matching_files(["data/prompts/**"], root)
+    assert [path.relative_to(root).as_posix() for path in copied] == ["data/prompts/deep/x.jsonl", "data/prompts/y.jsonl"]
+    assert matching_files([f"{elsewhere}/*.jsonl"], root) == [elsewhere / "x.jsonl"]
+    assert files_digest([f"{elsewhere}/*.jsonl"], root) != files_digest(["data/prompts/y.jsonl"], root)
+    with pytest.raises(ParamsError, match="no file matches 'nothing/"):
+        matching_files(["nothing/**"], root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,8 @@ def matching_files(globs: Iterable[str], root: Path) -> list[Path]:
     """
     found: set[Path] = set()
     for pattern in globs:
-        files = {path for path in root.glob(pattern) if path.is_file()}
+        # pathlib's `**` names folders alone, and takes no absolute pattern: `dataplane init` writes both.
+        files = {path for name in glob.glob(pattern, root_dir=root, recursive=True) if (path := root / name).is_file()}
         if not files:
             raise ParamsError(f"no file matches {pattern!r}", where="data", fix="correct the pattern in params.yaml, or add the files")
         found |= files
@@ -75,5 +77,6 @@ def files_digest(globs: Iterable[str], root: Path) -> str:
     for path in matching_files(globs, root):
         with path.open("rb") as stream:
             content = hashlib.file_digest(stream, "sha256").hexdigest()
-        whole.update(f"{path.relative_to(root).as_posix()} {content}\n".encode())
+        name = path.relative_to(root) if path.is_relative_to(root) else path
+        whole.update(f"{name.as_posix()} {content}\n".encode())
     return whole.hexdigest()[:32]
