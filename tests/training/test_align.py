@@ -218,11 +218,12 @@ def test_the_stage_trains_by_each_kind_of_method(chat_project: Path, pretrained:
     from trainplane.stages import sft
 
     params = yaml.safe_load(Path("params.yaml").read_text())
-    params["sft"] |= {"method": method, "micro_batch": 2, "pack": method != "prefix"}
+    params["sft"] |= {"method": method, "micro_batch": 2, "pack": method != "prefix", "retain": ["instruct.jsonl"]}
     Path("params.yaml").write_text(yaml.safe_dump(params))
     sft.main()
     metrics, run = read("metrics/sft.json"), read("models/sft/run.json")
     assert metrics["held_out_answer_loss_after"] < metrics["held_out_answer_loss_before"]
+    assert metrics["retained_answer_loss_after"] < metrics["retained_answer_loss_before"]
     assert (run["method"], run["merged"], Path("models/sft/model.safetensors").is_file()) == (
         method,
         method != "prefix",

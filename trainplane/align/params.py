@@ -55,6 +55,9 @@ class SFTParams(AlignParams):
     max_steps: int = Field(60, ge=1, description="Optimizer steps.")
     max_examples: int = Field(2000, ge=1, description="Examples to train on at most.")
     held_out_examples: int = Field(100, ge=1, description="Held-out examples that the answer loss is measured on.")
+    retain: list[str] = Field(
+        [], description="Patterns of JSONL files of examples of what the model could do before; their answer loss is measured too."
+    )
     virtual_tokens: int = Field(10, ge=1, description="Places that prompt and prefix put before each example, in tokens.")
     pack: bool = Field(
         False, description="Whether examples of a micro-batch share rows of max_length tokens, each attending to itself alone."
