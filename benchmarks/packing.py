@@ -109,7 +109,7 @@ def loaded(rows: int, vocabulary: int = 30_000) -> Iterator[tuple[str, float]]:
         root = Path(folder)
         snapshot = commit_parts("packed", batch.schema, [write_part("packed", batch.schema, [batch], root)], root)
         (root / "flat").mkdir()
-        write_batches([batch], root / "flat", rows, SEQUENCE_LENGTH, vocabulary)
+        write_batches([batch], root / "flat", SEQUENCE_LENGTH, vocabulary)
         order = rng.permutation(rows)[: rows // 16 * 16].reshape(-1, 16)
         for name, reader in (("flat", FlatPacked(root / "flat")), ("lance", Packed(snapshot))):
             reader.batch(order[0])

@@ -11,8 +11,10 @@ Files, each a NumPy array of the .npy format (version 1):
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -44,31 +46,64 @@ def write(rows: Rows, folder: Path, vocabulary: int) -> dict[str, Any]:
         fix = f"dataplane export {TABLE} --to flat, with all columns"
         raise UsageError(f"the flat layout holds whole sequences of {TABLE!r}, and no others", fix=fix)
     length = rows.snapshot.schema.field("input_ids").type.list_size
-    return write_batches(rows.batches(), folder, rows.total, length, vocabulary)
+    return write_batches(rows.batches(), folder, length, vocabulary)
 
 
-def write_batches(batches: Iterable[pa.RecordBatch], folder: Path, n_sequences: int, length: int, vocabulary: int) -> dict[str, Any]:
-    """As `write`, from batches of `n_sequences` rows together."""
+def write_batches(batches: Iterable[pa.RecordBatch], folder: Path, length: int, vocabulary: int) -> dict[str, Any]:
+    """As `write`, from batches of sequences of `length` tokens."""
     dtype = "uint16" if vocabulary <= 1 << 16 else "uint32"
-    bounds, spans, doc_ids = [np.zeros(1, np.int64)], [np.zeros((0, 3), np.int64)], [np.zeros((0, ID_BYTES), np.uint8)]
-    with (folder / "input_ids.npy").open("wb") as stream:
-        _header(stream, dtype, (n_sequences, length))
+    with ExitStack() as files:
+        ids, bounds, spans, doc_ids = (
+            files.enter_context(_Array(folder / f"{name}.npy", kind, *width))
+            for name, kind, width in (
+                ("input_ids", dtype, (length,)), ("span_bounds", "int64", ()), ("spans", "int64", (3,)), ("doc_ids", "uint8", (ID_BYTES,)),
+            )
+        )  # fmt: skip
+        bounds.append(np.zeros(1, np.int64))
         for batch in batches:
-            stream.write(_tokens(batch, dtype, vocabulary).data)
+            ids.append(_tokens(batch, dtype, vocabulary).reshape(-1, length))
             counts = batch.column("spans").value_lengths().to_numpy(zero_copy_only=False)
-            bounds.append(bounds[-1][-1] + np.cumsum(counts, dtype=np.int64))
-            parts, ids = _spans(batch.column("spans").flatten())
-            spans.append(parts)
-            doc_ids.append(ids)
-    np.save(folder / "span_bounds.npy", np.concatenate(bounds))
-    np.save(folder / "spans.npy", np.concatenate(spans))
-    np.save(folder / "doc_ids.npy", np.concatenate(doc_ids))
-    return {"rows": n_sequences, "sequence_length": length, "dtype": dtype, "vocabulary": vocabulary, "spans": sum(map(len, spans))}
+            bounds.append(spans.rows + np.cumsum(counts, dtype=np.int64))
+            numbers, documents = _spans(batch.column("spans").flatten())
+            spans.append(numbers)
+            doc_ids.append(documents)
+    return {"rows": ids.rows, "sequence_length": length, "dtype": dtype, "vocabulary": vocabulary, "spans": spans.rows}
 
 
-def _header(stream: Any, dtype: str, shape: tuple[int, int]) -> None:
-    descr = np.lib.format.dtype_to_descr(np.dtype(dtype).newbyteorder("<"))
-    np.lib.format.write_array_header_1_0(stream, {"descr": descr, "fortran_order": False, "shape": shape})
+class _Array:
+    """A .npy file that grows by rows, so that no array is held in memory; its head is written again at the end.
+
+    Args:
+        path: The file.
+        dtype: Of its numbers, which are little-endian.
+        width: Sizes of the axes behind the first.
+
+    Attributes:
+        rows: Written so far.
+    """
+
+    def __init__(self, path: Path, dtype: str, *width: int) -> None:
+        self.rows, self._width, self._dtype = 0, width, np.dtype(dtype).newbyteorder("<")
+        self._stream = path.open("wb")
+        self._head()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stream.seek(0)
+        self._head()
+        self._stream.close()
+
+    def append(self, rows: npt.NDArray[Any]) -> None:
+        """Adds rows."""
+        self._stream.write(np.ascontiguousarray(rows, self._dtype).data)
+        self.rows += len(rows)
+
+    def _head(self) -> None:
+        """NumPy leaves room in the head for more rows, so that it is as long at the end as it was at first."""
+        known = {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False, "shape": (self.rows, *self._width)}
+        np.lib.format.write_array_header_1_0(self._stream, known)
 
 
 def _tokens(batch: pa.RecordBatch, dtype: str, vocabulary: int) -> npt.NDArray[Any]:

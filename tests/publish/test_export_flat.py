@@ -38,7 +38,7 @@ def packed_table() -> pa.Table:
 @pytest.mark.parametrize(("vocabulary", "dtype"), [(1 << 16, "uint16"), ((1 << 16) + 1, "uint32")])
 def test_the_flat_reader_gives_the_batches_of_the_table(put: Any, tmp_path: Path, vocabulary: int, dtype: str) -> None:
     table = packed_table()
-    write_batches(table.to_batches(max_chunksize=5), tmp_path, N, LENGTH, vocabulary)
+    write_batches(table.to_batches(max_chunksize=5), tmp_path, LENGTH, vocabulary)
     flat, lake = FlatPacked(tmp_path), Packed(put("packed", table))
     assert (flat.n_sequences, flat.sequence_length) == (lake.n_sequences, lake.sequence_length) == (N, LENGTH)
     assert np.load(tmp_path / "input_ids.npy").dtype == dtype
@@ -53,7 +53,7 @@ def test_the_flat_reader_gives_the_batches_of_the_table(put: Any, tmp_path: Path
 
 def test_spans_lead_to_the_documents(tmp_path: Path) -> None:
     table = packed_table()
-    write_batches(table.to_batches(), tmp_path, N, LENGTH, 1 << 16)
+    write_batches(table.to_batches(), tmp_path, LENGTH, 1 << 16)
     bounds, spans, ids = (np.load(tmp_path / f"{name}.npy") for name in ("span_bounds", "spans", "doc_ids"))
     found = [
         [
@@ -78,12 +78,12 @@ def test_other_tables_and_tokens_of_no_vocabulary_are_refused(lake: dict[str, Sn
     with pytest.raises(UsageError, match="whole sequences of 'packed'"):
         export(Request("tokens"), "flat", Path("out"), Options())
     with pytest.raises(DataError, match="the vocabulary from 0 to 9"):
-        write_batches(packed_table().to_batches(), tmp_path, N, LENGTH, 10)
+        write_batches(packed_table().to_batches(), tmp_path, LENGTH, 10)
 
 
 @pytest.mark.parametrize("name", ["input_ids", "span_bounds", "spans"])
 def test_a_file_that_is_cut_short_or_gone_is_named(tmp_path: Path, name: str) -> None:
-    write_batches(packed_table().to_batches(), tmp_path, N, LENGTH, 1 << 16)
+    write_batches(packed_table().to_batches(), tmp_path, LENGTH, 1 << 16)
     path = tmp_path / f"{name}.npy"
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(DataError, match="cannot be read"):
@@ -94,7 +94,7 @@ def test_a_file_that_is_cut_short_or_gone_is_named(tmp_path: Path, name: str) ->
 
 
 def test_files_of_two_exports_are_told_apart(tmp_path: Path) -> None:
-    write_batches(packed_table().to_batches(), tmp_path, N, LENGTH, 1 << 16)
+    write_batches(packed_table().to_batches(), tmp_path, LENGTH, 1 << 16)
     np.save(tmp_path / "span_bounds.npy", np.load(tmp_path / "span_bounds.npy")[:-1])
     with pytest.raises(DataError, match="do not belong together"):
         FlatPacked(tmp_path)

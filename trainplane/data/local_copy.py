@@ -37,7 +37,7 @@ def local_copy(packed: Snapshot, vocabulary: int, folder: Path) -> FlatPacked:
         partial.mkdir(parents=True)
         try:
             batches = packed.batches(["input_ids", "spans"], batch_size=BATCH_ROWS)
-            write_batches(batches, partial, packed.rows, packed_length(packed), vocabulary)
+            write_batches(batches, partial, packed_length(packed), vocabulary)
             _publish(partial, path)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
