@@ -32,7 +32,7 @@ def main() -> None:
         session.prepare_torch(params.seed, params.threads)
         tokenizer, model = load_tokenizer(PARENT), base_of(params.method, PARENT)
         encoder = ChatEncoder(tokenizer)
-        data = tokenise(pick(examples, "train", params.max_examples, params.seed), encoder, params, "train")
+        data = tokenise(pick(examples, "train", params.max_examples, params.seed, params.shares), encoder, params, "train")
         unseen = pick(examples, "held_out", params.held_out_examples, params.seed)
         held_out = tokenise(unseen, encoder, params, "held_out")
         probes = {"held_out_answer_loss": held_out} | _retained(params, encoder, run.root)
