@@ -26,7 +26,7 @@ class AlignParams(Params):
     clip: float = Field(1.0, gt=0, description="Largest gradient norm.")
     lora_rank: int = Field(16, ge=1, description="Rank of the adapter in every linear layer but the output.")
     lora_alpha: int = Field(32, ge=1, description="Scale of the adapter, over its rank.")
-    max_length: int = Field(128, ge=8, description="Tokens of an example at most.")
+    max_length: int = Field(512, ge=8, description="Tokens of an example at most.")
     seed: int = Field(0, ge=0, description="Adapter's initial weights, choice and order of the examples.")
     threads: int = Field(1, ge=1, description="Torch threads on CPU; sums of floats depend on them, so this is a param.")
 
