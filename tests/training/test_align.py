@@ -3,17 +3,18 @@
 import csv
 import json
 import math
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import yaml
 
-from dataplane.errors import DataError, ModelMissing
+from dataplane.errors import DataError, ModelMissing, ParamsError
 from trainplane.align import session
 from trainplane.align.adapter import merge, probe, read_run
 from trainplane.align.params import DPOParams, SFTParams
 from trainplane.align.preference import accuracy, answer_logps
-from trainplane.align.sft import answer_loss, tokenise
+from trainplane.align.sft import answer_loss, pick, tokenise
 from trainplane.data.chat import ChatEncoder, Example, Message
 from trainplane.data.packed import IGNORED
 from trainplane.data.preference import EncodedPair
@@ -42,6 +43,21 @@ def test_the_choice_depends_on_ids_and_seed_alone() -> None:
 def test_each_epoch_sees_each_example_once() -> None:
     places = [place for step in session.schedule(SFTParams(data=["x"], max_steps=6, batch_size=5), 10) for place in step]
     assert [sorted(places[epoch * 10 : epoch * 10 + 10]) for epoch in range(3)] == [list(range(10))] * 3
+
+
+def test_sources_are_mixed_by_their_shares() -> None:
+    examples = [Example(f"{source}{n}", (), source, "en", "train") for source, count in (("new", 60), ("old", 30)) for n in range(count)]
+
+    def counts(most: int, **shares: float) -> Counter[str]:
+        return Counter(example.source for example in pick(examples, "train", most, 0, shares))
+
+    assert counts(40, new=0.75, old=0.25) == {"new": 30, "old": 10}
+    assert counts(1000, new=0.5, old=0.5) == {"new": 30, "old": 30}  # there are no more old ones
+    assert counts(1000) == {"new": 60, "old": 30}
+    with pytest.raises(ParamsError, match="no train example of other"):
+        counts(10, other=1.0)
+    with pytest.raises(ParamsError, match=r"sum to 1, got 0\.9"):
+        SFTParams.parse({"data": ["x"], "shares": {"new": 0.9}}, where="sft")
 
 
 def sizes(overlong: str) -> SFTParams:
@@ -154,10 +170,10 @@ def chat_project(project: Path, pretrained: Path) -> Path:
     (project / "models").mkdir()
     (project / "models" / "pretrain").symlink_to(pretrained)
     splits = ["train"] * 9 + ["held_out"] * 3
-    talks = [[{"role": "user", "content": QUESTIONS[i % 3]}, {"role": "assistant", "content": f"Paris {i}"}] for i in range(12)]
+    talks = [[{"role": "user", "content": f"{QUESTIONS[i % 3]} {i}"}, {"role": "assistant", "content": f"Paris {i}"}] for i in range(12)]
     examples = [{"id": f"e{i}", "messages": talks[i], "split": split} for i, split in enumerate(splits)]
     pairs = [
-        {"id": f"p{i}", "prompt": QUESTIONS[i % 3], "chosen": "Paris.", "rejected": "公园", "split": split}
+        {"id": f"p{i}", "prompt": f"{QUESTIONS[i % 3]} {i}", "chosen": "Paris.", "rejected": "公园", "split": split}
         for i, split in enumerate(splits)
     ]
     (project / "instruct.jsonl").write_text("".join(json.dumps(example) + "\n" for example in examples))
@@ -218,11 +234,12 @@ def test_the_stage_trains_by_each_kind_of_method(chat_project: Path, pretrained:
     from trainplane.stages import sft
 
     params = yaml.safe_load(Path("params.yaml").read_text())
-    params["sft"] |= {"method": method, "micro_batch": 2, "pack": method != "prefix"}
+    params["sft"] |= {"method": method, "micro_batch": 2, "pack": method != "prefix", "retain": ["instruct.jsonl"]}
     Path("params.yaml").write_text(yaml.safe_dump(params))
     sft.main()
     metrics, run = read("metrics/sft.json"), read("models/sft/run.json")
     assert metrics["held_out_answer_loss_after"] < metrics["held_out_answer_loss_before"]
+    assert metrics["retained_answer_loss_after"] < metrics["retained_answer_loss_before"]
     assert (run["method"], run["merged"], Path("models/sft/model.safetensors").is_file()) == (
         method,
         method != "prefix",

@@ -62,7 +62,7 @@ def test_files_and_lake_are_learnt_from_together(lake: Callable[..., None], proj
     assert sorted(provenance(params, project)["snapshots"]) == ["decontaminated", "documents"]
 
 
-def test_where_no_split_is_told_a_hash_of_the_id_holds_some_out(lake: Callable[..., None], project: Path) -> None:
+def test_where_no_split_is_told_a_hash_of_the_question_holds_some_out(lake: Callable[..., None], project: Path) -> None:
     names = [f"{number:032x}" for number in range(400)]
     texts = {name: render(Conversation((Turn("user", name), Turn("assistant", "yes")))) for name in names}
     lake(texts)
@@ -72,6 +72,12 @@ def test_where_no_split_is_told_a_hash_of_the_id_holds_some_out(lake: Callable[.
     assert {example.id: example.split for example in examples_of(sft(held_out_share=0.25), project, "sft")} == {
         name: splits[name] for name in names[:50]
     }
+
+
+def test_all_answers_to_one_question_are_in_one_split(lake: Callable[..., None], project: Path) -> None:
+    answers = [Conversation((Turn("user", "1 + 1?"), Turn("assistant", str(n)))) for n in range(20)]
+    lake({f"{number}": render(answer) for number, answer in enumerate(answers)})
+    assert len({example.split for example in examples_of(sft(held_out_share=0.5), project, "sft")}) == 1
 
 
 def test_an_operator_that_took_the_turns_is_told(lake: Callable[..., None], project: Path) -> None:

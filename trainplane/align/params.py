@@ -54,7 +54,14 @@ class SFTParams(AlignParams):
     )
     max_steps: int = Field(60, ge=1, description="Optimizer steps.")
     max_examples: int = Field(2000, ge=1, description="Examples to train on at most.")
+    shares: dict[str, float] = Field(
+        {},
+        description="Share of the training examples by source, summing to 1; as they come if empty.",
+    )
     held_out_examples: int = Field(100, ge=1, description="Held-out examples that the answer loss is measured on.")
+    retain: list[str] = Field(
+        [], description="Patterns of JSONL files of examples of what the model could do before; their answer loss is measured too."
+    )
     virtual_tokens: int = Field(10, ge=1, description="Places that prompt and prefix put before each example, in tokens.")
     pack: bool = Field(
         False, description="Whether examples of a micro-batch share rows of max_length tokens, each attending to itself alone."
@@ -62,6 +69,12 @@ class SFTParams(AlignParams):
     overlong: Literal["refuse", "leave_out", "cut"] = Field(
         "refuse", description="What becomes of an example over max_length: an error, left out, or its answer cut, so that it has no end."
     )
+
+    @model_validator(mode="after")
+    def _shares_are_shares(self) -> Self:
+        if self.shares and (min(self.shares.values()) <= 0 or abs(sum(self.shares.values()) - 1) > 1e-6):
+            raise ValueError(f"shares must be over 0 and sum to 1, got {sum(self.shares.values()):g}")
+        return self
 
     @model_validator(mode="after")
     def _packed_rows_have_no_virtual_tokens(self) -> Self:

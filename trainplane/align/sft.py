@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dataplane.errors import DataError
+from dataplane.errors import DataError, ParamsError
 from trainplane.align import session
 from trainplane.align.adapter import check_starts_at_base, probe
 from trainplane.align.methods import MAX_START_DELTA, adapter_config
@@ -62,10 +62,33 @@ def tokenise(examples: Sequence[Example], encoder: ChatEncoder, params: SFTParam
     return Tokenised(ids, encoded, n_truncated, n_too_long)
 
 
-def pick(examples: Sequence[Example], split: str, most: int, seed: int) -> list[Example]:
-    """A sample of one split."""
+def pick(examples: Sequence[Example], split: str, most: int, seed: int, shares: Mapping[str, float] | None = None) -> list[Example]:
+    """A sample of one split.
+
+    Args:
+        examples: Of both splits.
+        split: train | held_out
+        most: Examples at most.
+        seed: Of the choice.
+        shares: Share of each source; the one that is shortest of examples bounds the whole. Empty takes them as they come.
+
+    Raises:
+        ParamsError: A source of the shares has no example.
+    """
     ours = [example for example in examples if example.split == split]
-    return [ours[place] for place in session.choose([example.id for example in ours], most, seed)]
+    if not shares:
+        return _sample(ours, most, seed)
+    by_source = {name: [example for example in ours if example.source == name] for name in shares}
+    if absent := sorted(name for name, found in by_source.items() if not found):
+        known = ", ".join(sorted({example.source for example in ours}))
+        raise ParamsError(f"no {split} example of {', '.join(absent)}", where="sft.shares", fix=f"name sources that there are: {known}")
+    whole = min([most, *(len(by_source[name]) / share for name, share in shares.items())])
+    parts = [_sample(by_source[name], max(1, round(whole * share)), seed) for name, share in sorted(shares.items())]
+    return [example for part in parts for example in part]
+
+
+def _sample(examples: Sequence[Example], most: int, seed: int) -> list[Example]:
+    return [examples[place] for place in session.choose([example.id for example in examples], most, seed)]
 
 
 def answer_loss(model: Any, encoded: Sequence[Encoded], pad_id: int, batch_size: int) -> float:

@@ -15,7 +15,7 @@ from dataplane.snapshot import Snapshot
 from trainplane.align.params import AlignParams
 from trainplane.data.chat import Example, Message, read_examples
 from trainplane.data.jsonl import files_digest
-from trainplane.data.overlap import check_overlap
+from trainplane.data.overlap import check_overlap, plain_question
 from trainplane.data.preference import Pair, read_pairs
 from trainplane.errors import TrainingError
 
@@ -112,7 +112,7 @@ def _of_lake(params: AlignParams, root: Path) -> list[_Found]:
                 broken.append(f"{row['doc_id']} ({error.message})")
                 continue
             told = meta.get(row["doc_id"], {})
-            split = _split(row["doc_id"], told.get("split"), params.held_out_share)
+            split = _split(conversation, told.get("split"), params.held_out_share)
             found.append(_Found(row["doc_id"], row["source"], str(told.get("lang", "")), split, conversation))
     _refuse(broken, found, params)
     return sorted(found, key=lambda one: one.doc_id)
@@ -138,9 +138,11 @@ def _meta_of(sources: Sequence[str], root: Path) -> dict[str, dict[str, Any]]:
     return {row["doc_id"]: json.loads(row["meta"]) for row in rows if row["meta"]}
 
 
-def _split(doc_id: str, told: Any, held_out_share: float) -> str:
-    """As the record says; else by a hash of its id, so that it stays where it is when others come."""
+def _split(conversation: Conversation, told: Any, held_out_share: float) -> str:
+    """As the record says; else by a hash of the question, so that it stays where it is when others come, with all its answers."""
     if told in ("train", "held_out"):
         return str(told)
-    place = int.from_bytes(hashlib.sha256(f"held out {doc_id}".encode()).digest()[:8]) / 2**64
+    asked = conversation.turns if conversation.is_pair() else conversation.turns[:-1]
+    question = plain_question("\n".join(turn.content for turn in asked))
+    place = int.from_bytes(hashlib.sha256(f"held out {question}".encode()).digest()[:8]) / 2**64
     return "held_out" if place < held_out_share else "train"

@@ -22,7 +22,7 @@ def check_overlap(asked: Iterable[tuple[str, str, str]], stage: str) -> None:
     """
     ids: dict[str, dict[str, str]] = {"train": {}, "held_out": {}}
     for name, split, question in asked:
-        ids[split].setdefault(_plain(question), name)
+        ids[split].setdefault(plain_question(question), name)
     both = sorted(ids["train"].keys() & ids["held_out"].keys())
     if both:
         shown = ", ".join(f"{ids['held_out'][question]} = {ids['train'][question]}" for question in both[:SHOWN])
@@ -33,5 +33,6 @@ def check_overlap(asked: Iterable[tuple[str, str, str]], stage: str) -> None:
         )
 
 
-def _plain(text: str) -> str:
+def plain_question(text: str) -> str:
+    """A question without the differences of case, width and white space."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
