@@ -19,7 +19,17 @@ ORDER = [
     "transforms", "rules", "pipeline", "pipeline_change", "corpus", "lineage", "publish", "report", "sample", "stages", "testing",
     "catalogue", "checks", "template", "stage_graph", "upkeep", "project", "commands", "cli", "__main__",
 ]  # fmt: skip
-TRAINPLANE_MAY_IMPORT = ("errors", "schema", "params", "settings", "snapshot", "lake", "lineage.record", "corpus.contamination")
+TRAINPLANE_MAY_IMPORT = (
+    "errors",
+    "schema",
+    "params",
+    "settings",
+    "snapshot",
+    "lake",
+    "lineage.record",
+    "corpus.contamination",
+    "engine.cuts",
+)
 # The lake's SQL reads snapshots; snapshots are written through the lake's storage.
 ALLOWED = {("lake/sql.py", "snapshot"), ("lake/at.py", "snapshot"), ("lake/runs.py", "snapshot")}
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "misc"}
