@@ -121,6 +121,30 @@ DUPLICATES = pa.schema(
     ]
 )
 
+# Passages that stood in the corpus before, in code points of `documents.text`.
+REPEATS = pa.schema(
+    [
+        DOC_ID,
+        pa.field("start", pa.int64()),
+        pa.field("stop", pa.int64()),  # the code point after the last
+        pa.field("tokens", pa.int64()),  # between white space; a CJK character is one
+        pa.field("how", pa.string()),  # substring | paragraph | line
+        pa.field("first", pa.string()),  # doc_id of the document where it stands first
+        pa.field("first_start", pa.int64()),
+        pa.field("effect", pa.string()),  # cut | dropped: the whole document went
+    ]
+)
+
+# What is cut out of documents that are left, in code points of `documents.text`; spans of one document may overlap.
+CUTS = pa.schema(
+    [
+        DOC_ID,
+        pa.field("start", pa.int64()),
+        pa.field("stop", pa.int64()),
+        pa.field("how", pa.string()),  # substring | paragraph | line | the benchmark that the passage is of
+    ]
+)
+
 CONTAMINATION = pa.schema(
     [
         DOC_ID,

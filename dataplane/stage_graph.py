@@ -78,11 +78,20 @@ DATA_STAGES = (
         deps=["models/ngram_lm"],
     ),
     Stage("select", reads=["documents"], params=["select", "clean.pipeline"], writes=["selected", "select_decisions"]),
-    Stage("dedup", reads=["raw", "documents", "selected"], params=["dedup"], writes=["signatures", "deduplicated", "duplicates"]),
-    Stage("decontaminate", reads=["documents", "deduplicated"], params=["decontaminate"], writes=["decontaminated", "contamination"]),
-    Stage("mix", reads=["documents", "decontaminated"], params=["mix"], writes=["mixture", "held_out"]),
-    Stage("tokenizer", reads=["documents", "mixture"], params=["tokenizer"], outs=["models/tokenizer"]),
-    Stage("tokenize", reads=["documents", "mixture", "held_out"], params=["tokenize"], writes=["tokens"], deps=["models/tokenizer"]),
+    Stage(
+        "dedup", reads=["raw", "documents", "selected"], params=["dedup"], writes=["signatures", "deduplicated", "duplicates", "repeats"]
+    ),
+    Stage(
+        "decontaminate",
+        reads=["documents", "deduplicated", "repeats"],
+        params=["decontaminate"],
+        writes=["decontaminated", "contamination", "cuts"],
+    ),
+    Stage("mix", reads=["documents", "decontaminated", "cuts"], params=["mix"], writes=["mixture", "held_out"]),
+    Stage("tokenizer", reads=["documents", "mixture", "cuts"], params=["tokenizer"], outs=["models/tokenizer"]),
+    Stage(
+        "tokenize", reads=["documents", "mixture", "held_out", "cuts"], params=["tokenize"], writes=["tokens"], deps=["models/tokenizer"]
+    ),
     Stage("pack", reads=["mixture", "tokens"], params=["pack"], writes=["packed"], deps=["models/tokenizer"]),
 )
 PRETRAIN = Stage(
@@ -119,7 +128,7 @@ PPO = Stage("ppo", params=["ppo"], deps=["models/sft"], outs=["models/ppo"], pac
 GRPO = Stage("grpo", params=["grpo"], deps=["models/sft"], outs=["models/grpo"], package="trainplane", plots=["plots/grpo.csv"])
 EVALUATE = Stage(
     "evaluate",
-    reads=["documents", "held_out", "tokens", "contamination"],
+    reads=["documents", "held_out", "tokens", "contamination", "cuts"],
     params=["evaluate", "decontaminate"],
     writes=["evals"],
     deps=["models/pretrain"],

@@ -21,7 +21,7 @@ ORDER = [
 ]  # fmt: skip
 TRAINPLANE_MAY_IMPORT = (
     "errors", "schema", "params", "settings", "registry", "conversation", "snapshot", "lake", "lineage.record", "corpus.contamination",
-    "publish.export_flat",
+    "engine.cuts", "publish.export_flat",
 )  # fmt: skip
 # The lake's SQL reads snapshots; snapshots are written through the lake's storage.
 ALLOWED = {("lake/sql.py", "snapshot"), ("lake/at.py", "snapshot"), ("lake/runs.py", "snapshot")}

@@ -19,7 +19,7 @@ def plan_mixture(as_json: bool) -> None:
     from dataplane.snapshot import Snapshot
 
     params = MixParams.parse(load_params(Path("params.yaml")).get("mix"), where="mix")
-    found = read_input(Snapshot.load("documents"), [Snapshot.load("decontaminated")], params)
+    found = read_input(Snapshot.load("documents"), [Snapshot.load("decontaminated")], params, Snapshot.load("cuts"))
     planned = plan(sizes(found.training, params), params)
     if as_json:
         click.echo(json_text(planned.to_json()))

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from dataplane import schema
 from dataplane.corpus.contamination import DecontaminateParams, Index, index_items, scan
+from dataplane.engine.cuts import Cuts
 from dataplane.engine.documents import chosen_ids
 from dataplane.errors import DataError, UsageError, did_you_mean
 from dataplane.kernels.members import Members
@@ -21,6 +22,7 @@ from dataplane.snapshot import Snapshot, open_store, tables
 
 CONSUMED = "consumed"
 WITHIN = ("documents", "selected", "deduplicated", "decontaminated", "mixture", "held_out", CONSUMED)
+CUT = ("decontaminated", "mixture", "held_out", CONSUMED)  # what is left of the texts there is what cuts leave
 NAME = "asked"  # stands for the benchmark
 
 
@@ -78,8 +80,10 @@ def look_for(items: Mapping[str, Sequence[str]], within: str, params: Decontamin
 
 def _scanned(index: Index, within: str, root: Path) -> Iterator[pa.RecordBatch]:
     wanted = None if within == "documents" else Members.of(_ids(within, root))
+    cuts = Cuts.load(Snapshot.load("cuts", root)) if within in CUT and "cuts" in tables(root) else None
     for batch in Snapshot.load("documents", root).batches(["doc_id", "text"]):
         part = batch if wanted is None else wanted.rows(batch)
+        part = cuts.batch(part) if cuts else part
         if len(part):
             yield scan(index, part.column("doc_id"), part.column("text"))
 

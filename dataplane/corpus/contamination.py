@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,14 @@ class DecontaminateParams(Params):
     min_covered: float = Field(
         0.5, gt=0, le=1, description="Share of an item's n-grams of one length from which a document is contaminated."
     )
+
+    action: Literal["drop", "cut"] = Field(
+        "drop",
+        description="drop: a contaminated document goes. cut: what it holds of the item goes, and the rest stays where it is enough.",
+    )
+    margin: int = Field(200, ge=0, description="For action cut: characters on each side that go too, up to the next white space.")
+    min_left: int = Field(200, ge=1, description="For action cut: a document of which fewer characters are left goes.")
+    max_pieces: int = Field(10, ge=1, description="For action cut: a document that falls into more pieces goes.")
 
     @field_validator("n", "n_cjk", mode="before")
     @classmethod

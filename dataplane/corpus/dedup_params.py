@@ -10,6 +10,7 @@ from pydantic import Field
 from dataplane.corpus import minhash, simhash
 from dataplane.corpus.exact import ExactParams
 from dataplane.corpus.minhash import U32, MinHashParams
+from dataplane.corpus.repeats import RepeatsParams
 from dataplane.corpus.simhash import SimHashParams
 from dataplane.corpus.survival import LONGEST, Criterion
 from dataplane.params import Params
@@ -32,6 +33,9 @@ class DedupParams(Params):
     )
     within: str | None = Field(
         None, description="Column, signal or meta.NAME; documents are compared only where it is equal (FineWeb: each dump by itself)."
+    )
+    repeats: RepeatsParams = Field(
+        default_factory=lambda: RepeatsParams.model_validate({}), description="Passages that stand in several documents, looked for last."
     )
     large_cluster: int = Field(1000, ge=2, description="Documents in a cluster from which on the run warns of it.")
 

@@ -16,7 +16,7 @@ from dataplane.corpus.groups import columns_of
 from dataplane.corpus.held_out import held_out
 from dataplane.corpus.mixture import MixParams
 from dataplane.corpus.tokens import TokenizeParams, tokenize
-from dataplane.engine.documents import chosen
+from dataplane.engine.documents import chosen, sized
 from dataplane.schema import DOC_ID
 from dataplane.snapshot import Snapshot
 
@@ -45,13 +45,14 @@ class Input:
         return self.kept.filter(pa.array(~self.held_out & ~self.over_cap))
 
 
-def read_input(documents: Snapshot, ids: Sequence[Snapshot], params: MixParams, root: Path = Path()) -> Input:
+def read_input(documents: Snapshot, ids: Sequence[Snapshot], params: MixParams, cuts: Snapshot, root: Path = Path()) -> Input:
     """Reads what a mixture is made of.
 
     Args:
         documents: The documents.
         ids: Tables whose doc_ids are left.
         params: What to read.
+        cuts: What is cut out of the texts.
         root: Folder of the project.
 
     Raises:
@@ -62,8 +63,9 @@ def read_input(documents: Snapshot, ids: Sequence[Snapshot], params: MixParams, 
     columns = list(dict.fromkeys([*COLUMNS, *columns_of(params.by, documents.schema), *([capped] if capped else [])]))
     fields = pa.schema([DOC_ID, *(documents.schema.field(name) for name in columns)])
     kept = pa.Table.from_batches(chosen(documents, ids, columns), schema=fields)
+    kept = sized(kept, documents, cuts)
     if params.unit == "tokens":
-        kept = kept.append_column("n_tokens", _token_counts(documents, ids, root / params.tokenizer))
+        kept = kept.append_column("n_tokens", _token_counts(documents, ids, cuts, root / params.tokenizer))
     aside = held_out(kept, params.held_out)
     over = np.zeros(kept.num_rows, np.bool_)
     if capped:
@@ -72,9 +74,9 @@ def read_input(documents: Snapshot, ids: Sequence[Snapshot], params: MixParams, 
     return Input(kept, aside, over)
 
 
-def _token_counts(documents: Snapshot, ids: Sequence[Snapshot], path: Path) -> pa.ChunkedArray:
+def _token_counts(documents: Snapshot, ids: Sequence[Snapshot], cuts: Snapshot, path: Path) -> pa.ChunkedArray:
     """Tokens of each document that is left, EOS not counted: int64 [n]."""
     known, params = tokenizer.load(path.parent, path.name), TokenizeParams.parse(None, where="mix")
-    batches = chosen(documents, ids, ["text"])
+    batches = chosen(documents, ids, ["text"], cuts)
     counts = [tokenize(b.column("doc_id"), b.column("text"), known, params).column("n_tokens") for b in batches]
     return pa.chunked_array(counts, pa.int64())

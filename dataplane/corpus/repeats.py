@@ -114,6 +114,8 @@ def find_repeats(collection: Collection, params: RepeatsParams, folder: Path) ->
     Raises:
         OSError: The disk is full.
     """
+    if not params.find:
+        return Repeats(np.zeros((0, 6), np.int64), np.zeros(0, np.int64), np.zeros(len(collection.rank), np.bool_), 0)
     for seed in count():
         with spill_folder(folder) as spill:
             try:

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from dataplane.engine.cuts import Cuts
 from dataplane.engine.rows import BATCH_ROWS, I64, RowsTask, read_rows
 from dataplane.engine.units import Unit, ranges
-from dataplane.kernels.hashing import row_hashes, sum128
+from dataplane.kernels.hashing import U64, row_hashes, sum128
 from dataplane.kernels.members import Members
 from dataplane.params import digest
 from dataplane.snapshot import Snapshot
@@ -29,27 +31,36 @@ class DocumentsTask(RowsTask):
         documents: The documents.
         ids: Tables whose doc_ids are chosen (their union).
         columns: What to read beside doc_id.
+        cuts: Table of what is cut out of the texts.
     """
 
     def __init__(
-        self, root: Path, tables: Mapping[str, pa.Schema], documents: Snapshot, ids: Sequence[Snapshot], columns: Sequence[str]
+        self,
+        root: Path,
+        tables: Mapping[str, pa.Schema],
+        documents: Snapshot,
+        ids: Sequence[Snapshot],
+        columns: Sequence[str],
+        cuts: Snapshot | None = None,
     ) -> None:
-        super().__init__(root, tables, [documents, *ids], ["doc_id", "text_hash", *(name for name in columns if name != "text")])
-        self.columns = ["doc_id", *columns]
+        read = [documents, *ids, *([cuts] if cuts else [])]
+        super().__init__(root, tables, read, ["doc_id", "text_hash", *(name for name in columns if name != "text")])
+        self.columns, self._n_ids = ["doc_id", *columns], len(ids)
 
     def parts(self, inputs: Sequence[Snapshot]) -> list[Unit]:
         """Ranges of rows that cover the table, known by what is chosen in them.
 
-        A unit's key changes with the chosen documents' ids, texts and `columns`, and with nothing else: signals may come and go.
+        A unit's key changes with the chosen documents' ids, texts, `columns` and cuts, and with nothing else: signals may come and go.
         """
-        documents, *ids = inputs
+        documents, ids, cuts = inputs[0], inputs[1 : 1 + self._n_ids], self._cuts(inputs)
         wanted, data = members(ids), documents.open()
         found = []
         for offset, count in (unit.work for unit in ranges(documents, UNIT_ROWS)):
             rows, total, at = [], 0, offset
             for batch in data.batches(self.told_by, None, UNIT_ROWS, offset, count):
                 places = np.flatnonzero(wanted.hold(batch.column("doc_id")))
-                total += sum128(row_hashes(batch.take(pa.array(places))))
+                own = batch.take(pa.array(places))
+                total += sum128(_told(own.column("doc_id"), row_hashes(own), cuts))
                 rows.append(at + places)
                 at += len(batch)
             n_chosen = sum(map(len, rows))
@@ -59,8 +70,16 @@ class DocumentsTask(RowsTask):
 
     def make(self, rows: I64) -> Iterator[tuple[str, pa.RecordBatch]]:
         """What is made of the documents at these places."""
+        cuts = self._cuts(self.inputs)
         for batch in read_rows(self.inputs[0].open(), rows, self.columns):
-            yield from self.rows(batch)
+            yield from self.rows(cuts.batch(batch) if cuts else batch)
+
+    def _told(self, inputs: Sequence[Snapshot], unit: Unit) -> tuple[pa.Array, U64]:
+        ids, hashes = super()._told(inputs, unit)
+        return ids, _told(ids, hashes, self._cuts(inputs))
+
+    def _cuts(self, inputs: Sequence[Snapshot]) -> Cuts | None:
+        return Cuts.load(inputs[-1]) if len(inputs) > 1 + self._n_ids else None
 
     @abstractmethod
     def rows(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -78,13 +97,17 @@ def members(snapshots: Sequence[Snapshot]) -> Members:
     return Members.of(*(snapshot.to_table(columns=["doc_id"]).column("doc_id") for snapshot in snapshots))
 
 
-def chosen(documents: Snapshot, ids: Sequence[Snapshot], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The chosen documents in stored order, in this process."""
+def _told(doc_ids: pa.Array, hashes: U64, cuts: Cuts | None) -> U64:
+    return cuts.told(doc_ids, hashes) if cuts else hashes
+
+
+def chosen(documents: Snapshot, ids: Sequence[Snapshot], columns: Sequence[str], cuts: Snapshot | None = None) -> Iterator[pa.RecordBatch]:
+    """The chosen documents in stored order, in this process; texts without what is cut out of them."""
     wanted = members(ids)
     for batch in documents.batches(columns=["doc_id", *columns], batch_size=BATCH_ROWS):
         part = wanted.rows(batch)
         if len(part):
-            yield part
+            yield Cuts.load(cuts).batch(part) if cuts and "text" in columns else part
 
 
 def ids_batch(doc_ids: Any) -> pa.RecordBatch:
@@ -92,3 +115,26 @@ def ids_batch(doc_ids: Any) -> pa.RecordBatch:
     from dataplane.schema import IDS
 
     return pa.record_batch({"doc_id": pa.array(doc_ids, pa.string())}, schema=IDS)
+
+
+def sized(table: pa.Table, documents: Snapshot, cuts: Snapshot) -> pa.Table:
+    """A table with doc_id and n_bytes (of the stored texts), where n_bytes is what cuts leave of them."""
+    cut = Cuts.load(cuts)
+    if not len(cut.doc_ids):
+        return table
+    place = pc.index_in(table.column("doc_id"), cut.doc_ids)
+    sizes = _cut_sizes(documents, cut)
+    n_bytes = pc.coalesce(sizes.take(place), table.column("n_bytes"))
+    return table.set_column(table.schema.get_field_index("n_bytes"), table.schema.field("n_bytes"), n_bytes)
+
+
+def _cut_sizes(documents: Snapshot, cuts: Cuts) -> pa.Array:
+    """UTF-8 bytes that are left of the text of each document that is cut: int64, in the order of `cuts`."""
+    found = np.zeros(len(cuts.doc_ids), np.int64)
+    for batch in documents.batches(columns=["doc_id", "text"], batch_size=BATCH_ROWS):
+        part = cuts.cut(batch)
+        if len(part):
+            found[pc.index_in(part.column("doc_id"), cuts.doc_ids).to_numpy()] = pc.binary_length(
+                cuts.batch(part).column("text")
+            ).to_numpy()
+    return pa.array(found)

@@ -139,8 +139,8 @@ class RowsTask(TableTask):
             return [None] * len(undone)
         # No row of a unit that the journal knows can be in another one.
         gone = [unit for unit in self.parts(seen) if unit.key not in done]
-        known = Members(np.concatenate([np.zeros((0, 2), np.uint64), *(self._told(seen[0], unit)[1] for unit in gone)]))
-        now = [self._told(self.inputs[0], unit) for unit in undone]
+        known = Members(np.concatenate([np.zeros((0, 2), np.uint64), *(self._told(seen, unit)[1] for unit in gone)]))
+        now = [self._told(self.inputs, unit) for unit in undone]
         return self._places([ids for ids, _ in now], [~known.among(hashes) for _, hashes in now])
 
     def _find_earlier(self, journal: Journal) -> list[Snapshot]:
@@ -150,13 +150,13 @@ class RowsTask(TableTask):
         written = {table: find_version(table, digest, self.root) for table, digest in about.get("tables", {}).items()}
         inputs = [version for version in seen if version]
         self.earlier = {table: version for table, version in written.items() if version}
-        whole = inputs and len(inputs) == len(seen) and self.earlier.keys() == self.tables.keys()
+        whole = inputs and len(inputs) == len(seen) == len(self.inputs) and self.earlier.keys() == self.tables.keys()
         return inputs if whole and set(self.told_by) <= set(inputs[0].schema.names) else []
 
-    def _told(self, table: Snapshot, unit: Unit) -> tuple[pa.Array, U64]:
-        """doc_id [n] and hash [n, 2] of a unit's rows."""
+    def _told(self, inputs: Sequence[Snapshot], unit: Unit) -> tuple[pa.Array, U64]:
+        """doc_id [n] and hash [n, 2] of a unit's rows in these versions of the inputs."""
         ids, hashes = [], []
-        for batch in read_rows(table.open(), unit.work, self.told_by):
+        for batch in read_rows(inputs[0].open(), unit.work, self.told_by):
             ids.append(batch.column("doc_id"))
             hashes.append(row_hashes(batch))
         return pa.concat_arrays(ids), np.concatenate(hashes)

@@ -70,6 +70,13 @@ def folded(text: str) -> tuple[I32, Bools, int]:
     return letters[:n], starts[:n], cjk
 
 
+def letter_places(text: str) -> tuple[I32, I64]:
+    """One text's letters, and the code point that each is: int32 [n], int64 [n]."""
+    folds = fold_table()[np.frombuffer(text.encode("utf-32-le"), np.uint32)]
+    places = np.flatnonzero(folds > 0)
+    return folds[places], places
+
+
 def index_grams(letters: I32, places: I64, lengths: I32) -> tuple[Grams, I32]:
     """Makes n-grams ready to be looked for.
 

@@ -208,7 +208,12 @@ class Funnel:
 
     def _dropped_by_dedup(self) -> str:
         duplicates = self._table("duplicates", ["doc_id", "kept", "how"])
-        return f"(SELECT hash(doc_id) AS doc, how AS reason, NULL AS fails FROM {duplicates} WHERE NOT kept)"
+        if not self._has("repeats"):  # a lake of before there were any
+            return f"(SELECT hash(doc_id) AS doc, how AS reason, NULL AS fails FROM {duplicates} WHERE NOT kept)"
+        repeats = self._table("repeats", ["doc_id", "how", "effect"])
+        gone = f"SELECT doc_id, min(how) AS how FROM {repeats} WHERE effect = 'dropped' GROUP BY doc_id"
+        together = f"SELECT doc_id, how FROM {duplicates} WHERE NOT kept UNION ALL {gone}"
+        return f"(SELECT hash(doc_id) AS doc, how AS reason, NULL AS fails FROM ({together}))"
 
     def _dropped_by_decontaminate(self) -> str:
         hits, kept = self._table("contamination", ["doc_id", "benchmark"]), self._table("decontaminated", ["doc_id"])

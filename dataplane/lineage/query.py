@@ -68,6 +68,8 @@ def why(doc_id: str, root: Path = Path()) -> dict[str, Any]:
         ],
         "quarantine": rows("quarantine", "stage, operator, error, message"),
         "duplicate": next(iter(rows("duplicates", "cluster_id, kept, representative, similarity, how")), None),
+        "repeats": rows("repeats", "start, stop, tokens, how, first, first_start, effect"),
+        "cuts": rows("cuts", "start, stop, how"),
         "contamination": rows("contamination", "benchmark, item_id, n, hits, covered"),
         "passed": {stage: bool(rows(table)) for stage, table in GATES.items() if table in tables},
         "held_out": bool(rows("held_out")),
@@ -109,6 +111,8 @@ def _verdict(life: dict[str, Any]) -> str:
         return f"dropped in {life['decisions'][0]['stage']}: " + ", ".join(f"{d['operator']}.{d['reason']}" for d in life["decisions"])
     if life["duplicate"] and not life["duplicate"]["kept"]:
         return f"dropped in dedup: {life['duplicate']['how']} duplicate of {life['duplicate']['representative']}"
+    if dropped := [repeat for repeat in life["repeats"] if repeat["effect"] == "dropped"]:
+        return f"dropped in dedup: {sum(repeat['tokens'] for repeat in dropped)} of its tokens stand elsewhere, as in {dropped[0]['first']}"
     if life["passed"].get("dedup") and life["passed"].get("decontaminate") is False:
         return "dropped in decontaminate"
     if life["held_out"]:

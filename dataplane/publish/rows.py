@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dataplane.engine.cuts import Cuts
 from dataplane.errors import DataError, UsageError, did_you_mean
 from dataplane.kernels.members import Members
 from dataplane.snapshot import Snapshot, read_tags, resolve, tables
@@ -20,6 +21,7 @@ MIXTURE = "mixture"
 # Each names the table of ids that chooses.
 SELECTIONS = ("selected", "deduplicated", "decontaminated", MIXTURE, "held_out")
 # What nobody should publish or train on by oversight is left out unless it is asked for.
+CUT = ("decontaminated", MIXTURE, "held_out")  # selections whose texts have passages cut out
 DEFAULT_SELECTION = {"documents": "decontaminated", "tokens": MIXTURE}
 # Output is cut at multiples of this, wherever the lake's fragments end: equal rows give equal files.
 CHUNK_ROWS = 1024
@@ -115,7 +117,7 @@ class Rows:
         for batch in self._data.batches(read, None, CHUNK_ROWS, 0, None):
             part = wanted.rows(batch)
             count += len(part)
-            yield part.select(self.columns)
+            yield self._cut(part).select(self.columns)
         if count != len(wanted):
             raise self._missing(ids, f"{len(wanted) - count} of {len(wanted)} documents")
 
@@ -127,8 +129,16 @@ class Rows:
             absent = self.chosen.filter(places.is_null()).unique()
             raise self._missing(ids, f"{len(absent)} documents ({', '.join(absent.slice(0, _SHOWN_IDS).to_pylist())})")
         for start in range(0, len(places), CHUNK_ROWS):
-            taken = self._data.take(places.slice(start, CHUNK_ROWS).to_pylist(), self.columns)
-            yield from taken.select(self.columns).to_batches()
+            taken = self._data.take(places.slice(start, CHUNK_ROWS).to_pylist(), list(dict.fromkeys(["doc_id", *self.columns])))
+            for batch in taken.to_batches():
+                yield self._cut(batch).select(self.columns)
+
+    def _cut(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Documents as they are trained on: without what decontaminate and dedup cut out of those that it left."""
+        root = self.snapshot.root
+        if self.select not in CUT or self.snapshot.table != "documents" or "text" not in self.columns or "cuts" not in tables(root):
+            return batch
+        return Cuts.load(Snapshot.load("cuts", root)).batch(batch)
 
     def _missing(self, ids: Snapshot, what: str) -> DataError:
         return DataError(

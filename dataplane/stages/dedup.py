@@ -1,4 +1,4 @@
-"""dedup: selected -> signatures, duplicates, deduplicated. Equal texts first, then near-duplicates among what is left."""
+"""dedup: selected -> signatures, duplicates, repeats, deduplicated. Equal texts first, then near-duplicates, then passages of the rest."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from dataplane.corpus.attributes import Attributes
 from dataplane.corpus.banding import Work
 from dataplane.corpus.clusters import URL, Standing, Stars, duplicate_rows
 from dataplane.corpus.dedup_params import DedupParams
+from dataplane.corpus.repeat_rows import counts as told_repeats
+from dataplane.corpus.repeat_rows import repeat_rows, texts_in_order
+from dataplane.corpus.repeats import Collection, Mask, Repeats, RepeatsParams, find_repeats
 from dataplane.corpus.similarities import Similarities
 from dataplane.corpus.survival import survival_rank
 from dataplane.engine.documents import DocumentsTask, ids_batch
@@ -94,10 +97,14 @@ class Corpus:
     journal: Path
 
 
-def find(corpus: Corpus, params: DedupParams) -> tuple[Standing, int]:
-    """Where each document stands, and how often a bucket had no room: equal addresses first, equal texts, then near-duplicates."""
+def order(corpus: Corpus, params: DedupParams) -> tuple[I64, U64]:
+    """Which documents are preferred: int64 [n]; and which are compared with each other: uint64 [n], empty where all are."""
     rank = survival_rank(corpus.ids, params.survivor, corpus.attributes.values)
-    groups = hash128(corpus.attributes.values(params.within))[:, 0].copy() if params.within else NO_GROUPS
+    return rank, hash128(corpus.attributes.values(params.within))[:, 0].copy() if params.within else NO_GROUPS
+
+
+def find(corpus: Corpus, rank: I64, groups: U64, params: DedupParams) -> tuple[Standing, int]:
+    """Where each document stands, and how often a bucket had no room: equal addresses first, equal texts, then near-duplicates."""
     standing = Standing.alone(len(corpus.ids))
     if params.url:
         urls = corpus.attributes.values(params.url)
@@ -137,6 +144,13 @@ def _near(corpus: Corpus, among: I64, rank: I64, groups: U64, params: DedupParam
     stars = minhash.find_duplicates(work, _reader(corpus.documents, corpus.ids), known, params.minhash, spill)
     known.close()
     return stars
+
+
+def passages(corpus: Corpus, standing: Standing, rank: I64, groups: U64, params: RepeatsParams) -> Repeats:
+    """The passages that stand in several of the documents that are left, or several times in one."""
+    texts = texts_in_order(corpus.documents, corpus.ids, standing.how == 0)
+    collection = Collection(texts, _reader(corpus.documents, corpus.ids), rank, groups)
+    return find_repeats(collection, params, corpus.journal / "spill")
 
 
 def _halves(hashes: pa.Array) -> U64:
@@ -194,10 +208,10 @@ def _tell(counts: Mapping[str, Any], params: DedupParams) -> None:
         sys.stderr.write(f"dedup: warning: {counts['full_buckets']} times a bucket held {MAX_LEADERS_IN_BUCKET} kept documents already\n")
 
 
-def _kept(ids: pa.ChunkedArray, standing: Standing) -> Iterator[pa.RecordBatch]:
+def _kept(ids: pa.ChunkedArray, kept: Mask) -> Iterator[pa.RecordBatch]:
     at = 0
     for chunk in ids.chunks:
-        yield ids_batch(chunk.filter(pa.array(standing.how[at : at + len(chunk)] == 0)))
+        yield ids_batch(chunk.filter(pa.array(kept[at : at + len(chunk)])))
         at += len(chunk)
 
 
@@ -210,12 +224,18 @@ def main() -> None:
         signed = run.map_rows(Sign(run.root, documents, selected, params), journal)["signatures"]
         ids = signed.to_table(["doc_id"]).column("doc_id")
         attributes = Attributes(ids.combine_chunks(), documents, run.inputs["raw"], "dedup")
-        standing, full = find(Corpus(attributes.doc_ids, signed, documents, attributes, journal.folder), params)
+        corpus = Corpus(attributes.doc_ids, signed, documents, attributes, journal.folder)
+        rank, groups = order(corpus, params)
+        standing, full = find(corpus, rank, groups, params)
         duplicates = duplicate_rows(attributes.doc_ids, standing)
+        found = passages(corpus, standing, rank, groups, params.repeats)
+        repeats = repeat_rows(attributes.doc_ids, found, params.repeats)
         run.write("duplicates", schema.DUPLICATES, duplicates.to_batches())
-        kept = run.write("deduplicated", schema.IDS, _kept(ids, standing))
-        run.account(rows_in=selected.rows, kept=kept.rows, dropped=int((standing.how > 0).sum()))
-        counts = _counts(duplicates, full, params)
+        run.write("repeats", schema.REPEATS, repeats.to_batches())
+        gone = (standing.how > 0) | found.dropped
+        kept = run.write("deduplicated", schema.IDS, _kept(ids, ~gone))
+        run.account(rows_in=selected.rows, kept=kept.rows, dropped=int(gone.sum()))
+        counts = _counts(duplicates, full, params) | {"repeats": told_repeats(repeats)}
         _tell(counts, params)
         run.metrics(counts)
 

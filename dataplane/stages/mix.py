@@ -19,9 +19,9 @@ TABLE_CHARS = 140
 
 def main() -> None:
     """Runs the stage in the current project."""
-    with StageRun("mix", inputs=("documents", "decontaminated"), params=("mix",)) as run:
+    with StageRun("mix", inputs=("documents", "decontaminated", "cuts"), params=("mix",)) as run:
         params = MixParams.parse(run.params["mix"], where="mix")
-        found = read_input(run.inputs["documents"], [run.inputs["decontaminated"]], params, run.root)
+        found = read_input(run.inputs["documents"], [run.inputs["decontaminated"]], params, run.inputs["cuts"], run.root)
         aside = run.write("held_out", schema.HELD_OUT, held_out_table(found.kept, found.held_out).to_batches())
         mixture = mix(found.training, params)
         Console(file=sys.stderr, width=TABLE_CHARS).print(mixture.plan.to_table())

@@ -12,18 +12,20 @@ from tokenizers import Tokenizer
 
 from dataplane.corpus import tokenizer
 from dataplane.corpus.tokenizer import FOLDER, TokenizerParams
+from dataplane.engine.cuts import Cuts
+from dataplane.engine.documents import sized
 from dataplane.engine.rows import BATCH_ROWS
 from dataplane.kernels.members import Members
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.snapshot import Snapshot
 
 
-def _texts(documents: Snapshot, sampled: pa.Array) -> Iterator[pa.Array]:
+def _texts(documents: Snapshot, cuts: Cuts, sampled: pa.Array) -> Iterator[pa.Array]:
     """Each sampled occurrence's text, in stored order: the trainer counts words, so the order does not matter."""
     times = {row["values"]: row["counts"] for row in sampled.value_counts().to_pylist()}
     wanted = Members.of(pa.array(list(times), pa.string()))
     for batch in documents.batches(columns=["doc_id", "text"], batch_size=BATCH_ROWS):
-        part = wanted.rows(batch)
+        part = cuts.batch(wanted.rows(batch))
         repeats = [i for i, doc_id in enumerate(part.column("doc_id").to_pylist()) for _ in range(times[doc_id])]
         if repeats:
             yield part.column("text").take(pa.array(repeats))
@@ -41,14 +43,15 @@ def _save(trained: Any, folder: Path) -> None:
 def _train(run: StageRun, params: TokenizerParams) -> Tokenizer:
     documents = run.inputs["documents"]
     mixture = run.inputs["mixture"].to_table(columns=["doc_id", "position"])
-    sampled = tokenizer.sample(mixture, documents.to_table(columns=["doc_id", "n_bytes"]), params)
+    sizes = sized(documents.to_table(columns=["doc_id", "n_bytes"]), documents, run.inputs["cuts"])
+    sampled = tokenizer.sample(mixture, sizes, params)
     run.metrics({"occurrences": len(sampled)})
-    return tokenizer.train(_texts(documents, sampled), params)
+    return tokenizer.train(_texts(documents, Cuts.load(run.inputs["cuts"]), sampled), params)
 
 
 def main() -> None:
     """Runs the stage in the current project."""
-    with StageRun("tokenizer", inputs=("documents", "mixture"), params=("tokenizer",)) as run:
+    with StageRun("tokenizer", inputs=("documents", "mixture", "cuts"), params=("tokenizer",)) as run:
         params = TokenizerParams.parse(run.params["tokenizer"], where="tokenizer")
         made = tokenizer.given(run.root / params.path, params) if params.path else _train(run, params)
         if params.terms:

@@ -55,6 +55,7 @@ def test_the_stage_mix_leaves_out_what_is_over_the_cap(project: Path, put) -> No
     table = pa.Table.from_pylist(rows, schema=columns)
     put("documents", table)
     put("decontaminated", table.select(["doc_id"]))
+    put("cuts", schema.CUTS.empty_table())
     cap = {"by": "canonical_url.domain", "max_documents": 5}
     Path("params.yaml").write_text(yaml.safe_dump({"mix": {"cap": cap, "held_out": {"share": 0.0, "min_per_source": 0}}}))
     mix.main()

@@ -296,6 +296,7 @@ def test_the_plan_is_shown_and_nothing_written(put, project) -> None:  # type: i
     rows = [row | extra for row in table.to_pylist()]
     put("documents", pa.Table.from_pylist(rows, schema=schema.DOCUMENTS))
     put("decontaminated", table.select(["doc_id"]).cast(schema.IDS))
+    put("cuts", schema.CUTS.empty_table())
     (project / "params.yaml").write_text("mix: {targets: {books: 1, code: 1, web: 1}, held_out: {share: 0.1}}\n")
     before = sorted(path for path in project.rglob("*") if path.is_file())
     told = CliRunner().invoke(main, ["plan-mixture", "--json"])

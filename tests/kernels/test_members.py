@@ -17,6 +17,7 @@ def test_it_holds_the_values_that_python_s_set_holds(known: list[str], asked: li
     members = Members.of(pa.array(known, pa.string()))
     assert len(members) == len(set(known))
     assert members.hold(pa.array(asked, pa.string())).tolist() == [value in set(known) for value in asked]
+    assert members.places(pa.array(asked, pa.string())).tolist() == [known.index(value) if value in known else -1 for value in asked]
 
 
 @given(known=PAIRS, asked=PAIRS)

@@ -13,6 +13,7 @@ SCHEMAS = {
     "raw": schema.RAW, "documents": schema.DOCUMENTS, "edits": schema.EDITS, "clean_decisions": schema.DECISIONS,
     "clean_quarantine": schema.QUARANTINE, "selected": schema.IDS, "select_decisions": schema.DECISIONS,
     "signatures": signatures_schema(DedupParams.parse({}, where="dedup")), "duplicates": schema.DUPLICATES, "deduplicated": schema.IDS,
+    "repeats": schema.REPEATS, "cuts": schema.CUTS,
     "contamination": schema.CONTAMINATION, "decontaminated": schema.IDS, "held_out": schema.HELD_OUT, "mixture": schema.MIXTURE,
     "tokens": schema.TOKENS, "packed": schema.packed(8), "consumed": schema.CONSUMED, "checkpoints": schema.CHECKPOINTS,
 }  # fmt: skip

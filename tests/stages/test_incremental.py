@@ -19,7 +19,7 @@ from dataplane.stages import clean, decontaminate, dedup, ingest, mix, pack, sel
 STAGES = (ingest, train_lm, clean, select, dedup, decontaminate, mix, tokenizer, tokenize, pack)
 TABLES = [
     "raw", "ingest_quarantine", "documents", "edits", "clean_decisions", "clean_quarantine", "selected", "select_decisions", "signatures",
-    "duplicates", "deduplicated", "contamination", "decontaminated", "mixture", "held_out", "tokens", "packed",
+    "duplicates", "repeats", "deduplicated", "contamination", "decontaminated", "cuts", "mixture", "held_out", "tokens", "packed",
 ]  # fmt: skip
 WORDS = "the river grain mill boat bridge spring father harvest village count winter road stone market letter and of to with that".split()
 PARAMS: Mapping[str, Any] = {

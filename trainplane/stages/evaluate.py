@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from dataplane import schema
+from dataplane.engine.cuts import Cuts, without
 from dataplane.errors import DataError
 from dataplane.lake.objectstore import write_atomically
 from dataplane.lineage.record import StageRun, stage_main
@@ -31,7 +32,7 @@ from trainplane.evaluate.written import AnyParams, Writer, WrittenTask, read_wri
 from trainplane.model.build import load
 from trainplane.tokenizer import load_tokenizer
 
-INPUTS = ("documents", "held_out", "tokens", "contamination")
+INPUTS = ("documents", "held_out", "tokens", "contamination", "cuts")
 MODELS = Path("models")
 GENERATIONS = Path("metrics/generations.json")
 ITEM_SCORES = Path("metrics/item_scores.json")
@@ -55,6 +56,8 @@ def _documents(run: StageRun, params: EvaluateParams) -> Documents:
     available = run.inputs["documents"].schema.names
     columns = ["doc_id", "source", "text", *([LANGUAGE] if LANGUAGE in available else [])]
     rows = run.inputs["documents"].to_table(columns=columns, among=among).sort_by("doc_id").to_pylist()
+    cuts = Cuts.load(run.inputs["cuts"])
+    rows = [row | {"text": without(row["text"], cuts.spans(row["doc_id"]))} for row in rows]
     tokens = run.inputs["tokens"].to_table(columns=["doc_id", "input_ids"], among=among).to_pylist()
     by_id = {row["doc_id"]: row["input_ids"] for row in tokens}
     fit = [row for row in rows if row["text"] and len(by_id[row["doc_id"]]) <= params.max_document_tokens]
