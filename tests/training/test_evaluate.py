@@ -201,6 +201,7 @@ def evaluation_project(project: Path, put, pretrained: Path, tokenizer) -> Path:
     )
     seen = {"doc_id": [ids[3]], "benchmark": ["b"], "item_id": ["i"], "n": [13], "hits": [1], "covered": [1.0]}
     put("contamination", pa.table(seen, schema=schema.CONTAMINATION))
+    put("cuts", schema.CUTS.empty_table())
     (project / "models").mkdir()
     (project / "models" / "pretrain").symlink_to(pretrained)
     (project / "items.jsonl").write_text("".join(json.dumps(ITEM | {"id": name}) + "\n" for name in "ij"))
