@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dataplane.kernels.hashing import U64, row_hashes
-from dataplane.kernels.members import Members
+from dataplane.kernels.members import Bools, Members
 from dataplane.snapshot import Snapshot
 
 Spans = Sequence[tuple[int, int]]  # code points: the first, and the one after the last
@@ -60,6 +60,10 @@ class Cuts:
             return text
         changed = [None if place < 0 else without(text[i].as_py(), self._spans(place)) for i, place in enumerate(places.tolist())]
         return pc.if_else(pa.array(places >= 0), pa.array(changed, pa.large_string()), text.cast(pa.large_string()))
+
+    def hold(self, doc_ids: pa.Array) -> Bools:
+        """bool [n]: out of which documents something is cut."""
+        return self._members.hold(doc_ids)
 
     def cut(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch out of whose text something is cut."""

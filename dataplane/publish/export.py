@@ -21,7 +21,7 @@ from dataplane.publish.croissant import FILE as CROISSANT
 from dataplane.publish.croissant import croissant
 from dataplane.publish.facts import gather
 from dataplane.publish.folder import RECORD, file_list, json_text, read_record, whole_folder
-from dataplane.publish.rows import ALL, Request, Rows, open_rows
+from dataplane.publish.rows import ALL, CUTS, Request, Rows, open_rows
 from dataplane.snapshot import Snapshot
 
 SHARD_BYTES = 256 << 20
@@ -141,7 +141,7 @@ def _split(rows: Rows) -> str:
 
 
 def _record(rows: Rows, to: str, title: str, written: Mapping[str, Any]) -> dict[str, Any]:
-    snapshots = {snapshot.table: snapshot.digest for snapshot in (rows.snapshot, rows.ids) if snapshot is not None}
+    snapshots = {snapshot.table: snapshot.digest for snapshot in (rows.snapshot, rows.ids, rows.cuts) if snapshot is not None}
     return {
         "title": title,
         "terraplane": version("terraplane"),
@@ -181,4 +181,5 @@ def reopen(folder: Path, root: Path = Path()) -> tuple[dict[str, Any], Rows]:
     record = read_record(folder)
     snapshots = {table: Snapshot(table, digest, 0, root) for table, digest in record["snapshots"].items()}
     ids = snapshots[record["select"]] if record["select"] != ALL else None
-    return record, Rows(snapshots[record["table"]], ids, [column["name"] for column in record["columns"]])
+    cuts = snapshots.get(CUTS) if record["table"] != CUTS else None
+    return record, Rows(snapshots[record["table"]], ids, [column["name"] for column in record["columns"]], cuts)

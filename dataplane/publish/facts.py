@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dataplane.engine.documents import sized
 from dataplane.engine.rows import BATCH_ROWS
 from dataplane.kernels.members import Members
 from dataplane.publish.origin import Stage, stages
@@ -111,7 +112,8 @@ def _documents(rows: Rows, made: Sequence[Stage], root: Path) -> pa.Table:
     batches = data.batches(columns, None, BATCH_ROWS, 0, None)
     if wanted is not None:
         batches = map(Members.of(wanted).rows, batches)
-    return pa.Table.from_batches(batches, schema=pa.schema([data.schema.field(name) for name in columns]))
+    found = pa.Table.from_batches(batches, schema=pa.schema([data.schema.field(name) for name in columns]))
+    return sized(found, snapshot, rows.cuts) if rows.cuts is not None and "n_bytes" in columns else found
 
 
 def _doc_ids(rows: Rows) -> pa.Array | None:

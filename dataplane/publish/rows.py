@@ -14,15 +14,19 @@ import pyarrow.compute as pc
 from dataplane.engine.cuts import Cuts
 from dataplane.errors import DataError, UsageError, did_you_mean
 from dataplane.kernels.members import Members
+from dataplane.pipeline import text_hash
 from dataplane.snapshot import Snapshot, read_tags, resolve, tables
 
 ALL = "all"
 MIXTURE = "mixture"
+CUTS = "cuts"
 # Each names the table of ids that chooses.
 SELECTIONS = ("selected", "deduplicated", "decontaminated", MIXTURE, "held_out")
 # What nobody should publish or train on by oversight is left out unless it is asked for.
-CUT = ("decontaminated", MIXTURE, "held_out")  # selections whose texts have passages cut out
 DEFAULT_SELECTION = {"documents": "decontaminated", "tokens": MIXTURE}
+CUT = ("decontaminated", MIXTURE, "held_out")  # selections whose texts have passages cut out
+# What is told of a text, and has to be told of what is left of it.
+OF_TEXT = {"n_bytes": pc.binary_length, "text_hash": lambda text: pa.array(map(text_hash, text.to_pylist()), pa.string())}
 # Output is cut at multiples of this, wherever the lake's fragments end: equal rows give equal files.
 CHUNK_ROWS = 1024
 _SHOWN_IDS = 3
@@ -56,14 +60,15 @@ class Rows:
         snapshot: The version of the table.
         ids: The version of the table that chooses; None takes all rows.
         columns: What to read; empty reads all.
+        cuts: The version of the table that tells which passages are left out of the texts; None leaves them whole.
 
     Attributes:
         schema: Columns of the rows, without the lake's own notes on storage.
         watch: Told of each batch's rows as it goes out.
     """
 
-    def __init__(self, snapshot: Snapshot, ids: Snapshot | None = None, columns: Sequence[str] = ()) -> None:
-        self.snapshot, self.ids = snapshot, ids
+    def __init__(self, snapshot: Snapshot, ids: Snapshot | None = None, columns: Sequence[str] = (), cuts: Snapshot | None = None) -> None:
+        self.snapshot, self.ids, self.cuts = snapshot, ids, cuts
         self.watch: Callable[[int], object] = _ignore
         self._data = snapshot.open()
         self.columns = _columns(self._data.schema, columns, snapshot.table)
@@ -112,9 +117,8 @@ class Rows:
     def _filtered(self, ids: Snapshot) -> Iterator[pa.RecordBatch]:
         """Chosen rows in stored order."""
         wanted = Members.of(self.chosen)
-        read = list(dict.fromkeys(["doc_id", *self.columns]))
         count = 0
-        for batch in self._data.batches(read, None, CHUNK_ROWS, 0, None):
+        for batch in self._data.batches(self._read(), None, CHUNK_ROWS, 0, None):
             part = wanted.rows(batch)
             count += len(part)
             yield self._cut(part).select(self.columns)
@@ -129,16 +133,26 @@ class Rows:
             absent = self.chosen.filter(places.is_null()).unique()
             raise self._missing(ids, f"{len(absent)} documents ({', '.join(absent.slice(0, _SHOWN_IDS).to_pylist())})")
         for start in range(0, len(places), CHUNK_ROWS):
-            taken = self._data.take(places.slice(start, CHUNK_ROWS).to_pylist(), list(dict.fromkeys(["doc_id", *self.columns])))
+            taken = self._data.take(places.slice(start, CHUNK_ROWS).to_pylist(), self._read())
             for batch in taken.to_batches():
                 yield self._cut(batch).select(self.columns)
 
+    def _read(self) -> list[str]:
+        """Columns that the rows are made of."""
+        texts = ["text"] if self.cuts is not None and set(OF_TEXT) & set(self.columns) else []
+        return list(dict.fromkeys(["doc_id", *self.columns, *texts]))
+
     def _cut(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Documents as they are trained on: without what decontaminate and dedup cut out of those that it left."""
-        root = self.snapshot.root
-        if self.select not in CUT or self.snapshot.table != "documents" or "text" not in self.columns or "cuts" not in tables(root):
+        if self.cuts is None or not {"text", *OF_TEXT} & set(self.columns):
             return batch
-        return Cuts.load(Snapshot.load("cuts", root)).batch(batch)
+        cuts = Cuts.load(self.cuts)
+        cut, shorter = cuts.batch(batch), pa.array(cuts.hold(batch.column("doc_id")))
+        for name in OF_TEXT.keys() & set(self.columns):
+            field = cut.schema.field(name)
+            told = pc.if_else(shorter, OF_TEXT[name](cut.column("text")).cast(field.type), cut.column(name))
+            cut = cut.set_column(cut.schema.get_field_index(name), field, told)
+        return cut
 
     def _missing(self, ids: Snapshot, what: str) -> DataError:
         return DataError(
@@ -161,10 +175,15 @@ def open_rows(request: Request, root: Path = Path()) -> Rows:
     select = request.selection()
     if select not in (ALL, *SELECTIONS):
         raise UsageError(f"no selection {select!r}, {did_you_mean(select, (ALL, *SELECTIONS))}", fix="correct --select")
-    ids = None
-    if select != ALL:
-        ids = resolve(select, request.at if request.at in read_tags(root) else "current", root)
-    return Rows(resolve(request.table, request.at, root), ids, request.columns)
+    at = request.at if request.at in read_tags(root) else "current"
+    ids = resolve(select, at, root) if select != ALL else None
+    cuts = resolve(CUTS, at, root) if request.table == "documents" and select in CUT and _has_cuts(at, root) else None
+    return Rows(resolve(request.table, request.at, root), ids, request.columns, cuts)
+
+
+def _has_cuts(at: str, root: Path) -> bool:
+    """Whether there are cuts at a tag, or now; a lake of earlier days has none."""
+    return CUTS in (tables(root) if at == "current" else read_tags(root)[at])
 
 
 def rechunk(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -14,8 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from dataplane import schema
 from dataplane.cli import main
+from dataplane.engine.cuts import Cuts
 from dataplane.errors import DataError, LakeBusy, UsageError
+from dataplane.pipeline import text_hash
 from dataplane.publish import export as export_module
 from dataplane.publish.export import Options, export
 from dataplane.publish.folder import verify, whole_folder
@@ -23,6 +26,7 @@ from dataplane.publish.rows import CHUNK_ROWS, Request, open_rows, rechunk
 from dataplane.snapshot import Snapshot
 from tests.publish.small_lake import DOCUMENTS, IDS, MIXTURE, TEXTS, ids, make
 
+TOLD = ("doc_id", "text", "n_bytes", "text_hash")
 EVERY_FORMAT = [("documents", "parquet"), ("documents", "jsonl"), ("tokens", "megatron"), ("packed", "mds")]
 
 
@@ -181,3 +185,27 @@ def test_the_command_line_exports_and_prints_what_it_wrote(lake: dict[str, Snaps
     assert CliRunner().invoke(main, ["publish", "check", "out"]).output == "out: 1 files as they were exported\n"
     again = CliRunner().invoke(main, command)
     assert (again.exit_code, again.stderr.splitlines()[0]) == (2, "error: out is there and not empty")
+
+
+def test_texts_go_out_as_they_are_trained_on_by_the_cuts_of_the_tag(lake: dict[str, Snapshot], put: Any, project: Path) -> None:
+    def cuts(*rows: tuple[str, int, int]) -> pa.RecordBatch:
+        values = [{"doc_id": doc_id, "start": start, "stop": stop, "how": "x"} for doc_id, start, stop in rows]
+        return pa.RecordBatch.from_pylist(values, schema=schema.CUTS)
+
+    def exported(at: str, select: str = "decontaminated", columns: tuple[str, ...] = TOLD) -> list[dict]:
+        return [row for batch in open_rows(Request("documents", select, at, columns)).batches() for row in batch.to_pylist()]
+
+    whole = exported("current")
+    first = put("cuts", cuts((IDS[0], 0, 4)))
+    (project / "snapshots.yaml").write_text(json.dumps({"v1": {name: lake[name].digest for name in lake} | {"cuts": first.digest}}))
+    put("cuts", cuts())
+    assert exported("current") == whole
+    left = Cuts.load(first).texts(pa.array([IDS[0]]), pa.array([TEXTS[IDS[0]]], pa.large_string()))[0].as_py()
+    assert len(left) < len(TEXTS[IDS[0]])
+    told = {"doc_id": IDS[0], "text": left, "n_bytes": len(left.encode()), "text_hash": text_hash(left)}
+    assert exported("v1") == [told, *whole[1:]]
+    assert exported("v1", columns=("n_bytes",)) == [{"n_bytes": row["n_bytes"]} for row in [told, *whole[1:]]]
+    assert exported("v1", select="selected") == whole
+    record = export(Request("documents", "decontaminated", "v1", TOLD), "jsonl", Path("out"), Options())
+    assert record["snapshots"]["cuts"] == first.digest
+    assert [row for batch in export_module.reopen(Path("out"))[1].batches() for row in batch.to_pylist()] == [told, *whole[1:]]
