@@ -1,6 +1,7 @@
 """What dedup and decontaminate cut out of documents: recorded, in no table's text, and gone from what is trained on."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,10 @@ import pyarrow as pa
 import pytest
 import xxhash
 import yaml
+from click.testing import CliRunner
 
 from dataplane import schema
+from dataplane.cli import main
 from dataplane.corpus import tokenizer
 from dataplane.engine.cuts import Cuts
 from dataplane.snapshot import Snapshot
@@ -79,6 +82,17 @@ def test_the_longest_document_keeps_the_passage_and_each_repeat_says_where_it_st
         {"doc_id": IDS["little"], "start": 0, "stop": len(PASSAGE), **at, "effect": "dropped"},
     ]
     assert names("deduplicated", root) == ["alone", "leaks", "long", "quotes"]
+
+
+def test_why_tells_what_was_cut_of_a_document_and_where_it_stands_first(root: Path) -> None:
+    put_params(root, action="cut")
+    dedup.main()
+    decontaminate.main()
+    told = CliRunner().invoke(main, ["why", IDS["quotes"]]).output
+    start = TEXTS["quotes"].index(PASSAGE)
+    titles = re.findall(r"^(?=\S)(repeats|cut out)$\n  start +(\d+)", told, re.MULTILINE)
+    assert titles == [("repeats", str(start)), ("cut out", str(start))]
+    assert IDS["long"] in told
 
 
 def test_what_was_cut_is_in_no_token_and_in_no_byte_of_the_mixture(root: Path) -> None:
