@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trainplane.errors import TrainingError
+from trainplane.pretrain.deepspeed_file import read_file
 
 
 class HostCopy:
@@ -38,7 +39,7 @@ class HostCopy:
 
     def load(self, path: str, map_location: Any = None) -> Any:
         """Content of a file; called by DeepSpeed."""
-        return _load(Path(path), map_location)
+        return read_file(Path(path), map_location)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         """A folder; called by DeepSpeed."""
@@ -105,16 +106,9 @@ def _write_file(path: Path, state: Any) -> dict[str, Any]:
         torch.save(state, stream)
         stream.flush()
         os.fsync(stream.fileno())
-    if not same(state, _load(path, "cpu")):
+    if not same(state, read_file(path)):
         raise TrainingError("a checkpoint's file reads back otherwise than it was written", where=str(path), fix="look at the disk")
     return {"bytes": path.stat().st_size, "sha256": file_hash(path)}
-
-
-def _load(path: Path, map_location: Any) -> Any:
-    """DeepSpeed's files hold its own classes, so they are read as pickles: they are as trusted as the project itself."""
-    import torch
-
-    return torch.load(path, map_location=map_location, weights_only=False)
 
 
 def file_hash(path: Path) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trainplane.errors import TrainingError
+from trainplane.pretrain.deepspeed_file import read_file
 
 WEIGHTS = "fp32"
 
@@ -71,7 +72,7 @@ def reshard(engine: Any, groups: Sequence[Sequence[Any]], folder: Path, stage: i
             fix="go on with as many ranks as before, or set pretrain.zero_stage to 1 from the start",
         )
     if stage and now:
-        engine.optimizer.loss_scaler = _load(_zero_files(folder, model_rank)[0])["optimizer_state_dict"]["loss_scaler"]
+        engine.optimizer.loss_scaler = read_file(_zero_files(folder, model_rank)[0], mmap=True)["optimizer_state_dict"]["loss_scaler"]
     names = {id(parameter): name for name, parameter in engine.module.named_parameters()}
     sizes = [[_numel(parameter) for parameter in group] for group in groups]
     read = (
@@ -86,20 +87,14 @@ def _numel(parameter: Any) -> int:
     return int(getattr(parameter, "ds_numel", parameter.numel()))
 
 
-def _load(path: Path) -> Any:
-    import torch
-
-    return torch.load(path, map_location="cpu", mmap=True, weights_only=False)
-
-
 def _is_plain_file(folder: Path, model_rank: int) -> bool:
-    found = _load(folder / f"mp_rank_{model_rank:02d}_model_states.pt")["optimizer"]
+    found = read_file(folder / f"mp_rank_{model_rank:02d}_model_states.pt", mmap=True)["optimizer"]
     return isinstance(found, dict) and found.keys() == {"state", "param_groups"}
 
 
 def _of_plain(folder: Path, model_rank: int, names: Sequence[Sequence[str]]) -> Iterator[Pieces]:
     """Of ZeRO 0: PyTorch's own optimizer state, by the number of the parameter."""
-    found = _load(folder / f"mp_rank_{model_rank:02d}_model_states.pt")
+    found = read_file(folder / f"mp_rank_{model_rank:02d}_model_states.pt", mmap=True)
     for number, name in enumerate(name for group in names for name in group):
         pieces = Pieces({WEIGHTS: [found["module"][name].float().flatten()]})
         _sort(found["optimizer"]["state"].get(number, {}), pieces, lambda tensor: [tensor.flatten()])
@@ -108,7 +103,7 @@ def _of_plain(folder: Path, model_rank: int, names: Sequence[Sequence[str]]) -> 
 
 def _of_zero(folder: Path, stage: int, model_rank: int, sizes: Sequence[Sequence[int]]) -> Iterator[Pieces]:
     """Of ZeRO 1 to 3: flat parts of whole groups, or, at ZeRO 3, of each parameter."""
-    ranks = [_load(path)["optimizer_state_dict"] for path in _zero_files(folder, model_rank)]
+    ranks = [read_file(path, mmap=True)["optimizer_state_dict"] for path in _zero_files(folder, model_rank)]
     if any(padding for group in ranks[0].get("param_alignment_paddings") or [] for padding in group):
         raise TrainingError("its parameters are padded one by one", where=str(folder), fix="go on with as many ranks as before")
     states = [(rank["optimizer_state_dict"] if stage == 3 else rank["base_optimizer_state"])["state"] for rank in ranks]
