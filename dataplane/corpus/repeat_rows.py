@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dataplane import schema
 from dataplane.corpus.repeats import I64, WAYS, Mask, Repeats, RepeatsParams, Texts
 from dataplane.engine.rows import BATCH_ROWS
+from dataplane.kernels.members import Members
 from dataplane.snapshot import Snapshot
 
 EFFECTS = ("cut", "dropped")
@@ -26,9 +26,11 @@ def texts_in_order(documents: Snapshot, doc_ids: pa.Array, among: Mask) -> Texts
         among: bool [n], the documents that are wanted.
     """
 
+    members = Members.of(doc_ids)
+
     def texts() -> Iterator[tuple[I64, pa.Array]]:
         for batch in documents.batches(["doc_id", "text"], batch_size=BATCH_ROWS):
-            places = pc.fill_null(pc.index_in(batch.column("doc_id"), doc_ids), -1).to_numpy().astype(np.int64)
+            places = members.places(batch.column("doc_id"))
             wanted = np.flatnonzero((places >= 0) & among[places])
             yield places[wanted], batch.column("text").take(pa.array(wanted))
 

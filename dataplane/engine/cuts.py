@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dataplane.kernels.hashing import U64, row_hashes
-from dataplane.kernels.members import Bools, Members
+from dataplane.kernels.members import I64, Members
 from dataplane.snapshot import Snapshot
 
 Spans = Sequence[tuple[int, int]]  # code points: the first, and the one after the last
@@ -43,31 +43,27 @@ class Cuts:
 
     def told(self, doc_ids: pa.Array, hashes: U64) -> U64:
         """Hashes of documents (uint64 [n, 2]) that differ where other passages are cut out of them."""
-        places = self._members.places(doc_ids)
+        places = self.places(doc_ids)
         out = hashes.copy()
         out[places >= 0] ^= self._hashes[places[places >= 0]]
         return out
 
     def spans(self, doc_id: str) -> Spans:
         """What is cut out of a document."""
-        place = pc.index(self.doc_ids, doc_id).as_py()
+        place = int(self.places(pa.array([doc_id]))[0])
         return [] if place < 0 else self._spans(place)
 
     def texts(self, doc_ids: pa.Array, text: pa.Array) -> pa.Array:
         """Texts (large_string [n]) without what is cut out of them."""
-        places = self._members.places(doc_ids)
+        places = self.places(doc_ids)
         if not (places >= 0).any():
             return text
         changed = [None if place < 0 else without(text[i].as_py(), self._spans(place)) for i, place in enumerate(places.tolist())]
         return pc.if_else(pa.array(places >= 0), pa.array(changed, pa.large_string()), text.cast(pa.large_string()))
 
-    def hold(self, doc_ids: pa.Array) -> Bools:
-        """bool [n]: out of which documents something is cut."""
-        return self._members.hold(doc_ids)
-
-    def cut(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch out of whose text something is cut."""
-        return self._members.rows(batch)
+    def places(self, doc_ids: pa.Array) -> I64:
+        """int64 [n]: where each document stands in `doc_ids`; -1 where nothing is cut out of it."""
+        return self._members.places(doc_ids)
 
     def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch with doc_id and text, the text without what is cut out of it."""

@@ -132,9 +132,8 @@ def _cut_sizes(documents: Snapshot, cuts: Cuts) -> pa.Array:
     """UTF-8 bytes that are left of the text of each document that is cut: int64, in the order of `cuts`."""
     found = np.zeros(len(cuts.doc_ids), np.int64)
     for batch in documents.batches(columns=["doc_id", "text"], batch_size=BATCH_ROWS):
-        part = cuts.cut(batch)
-        if len(part):
-            found[pc.index_in(part.column("doc_id"), cuts.doc_ids).to_numpy()] = pc.binary_length(
-                cuts.batch(part).column("text")
-            ).to_numpy()
+        places = cuts.places(batch.column("doc_id"))
+        if (held := places >= 0).any():
+            part = cuts.batch(batch.filter(pa.array(held)))
+            found[places[held]] = pc.binary_length(part.column("text")).to_numpy()
     return pa.array(found)

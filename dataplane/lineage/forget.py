@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from dataplane import tombstones
 from dataplane.errors import DataError, UsageError
+from dataplane.kernels.members import Members
 from dataplane.lake.sql import ask, connect
 from dataplane.lineage.query import find_doc_id
 from dataplane.snapshot import Snapshot, open_store, tables
@@ -148,18 +149,19 @@ def count_rows(snapshot: Snapshot, ids: pa.Array) -> int:
     """Rows of a table that are, or hold, one of the documents."""
     schema = snapshot.schema
     if "doc_id" in schema.names:
-        batches = snapshot.batches(["doc_id"], batch_size=1 << 16)
-        return sum(int(pc.sum(pc.is_in(batch.column("doc_id"), ids)).as_py() or 0) for batch in batches)
+        members, batches = Members.of(ids), snapshot.batches(["doc_id"], batch_size=1 << 16)
+        return sum(int(members.hold(batch.column("doc_id")).sum()) for batch in batches)
     return len(_sequences(snapshot, ids)) if "spans" in schema.names else 0
 
 
 def _sequences(packed: Snapshot, ids: pa.Array) -> list[int]:
     """seq_ids of the sequences that hold one of the documents."""
     found: list[int] = []
+    members = Members.of(ids)
     for batch in packed.batches(["seq_id", "spans"], batch_size=1 << 12):
         spans = batch.column("spans")
-        hits = pc.is_in(pc.struct_field(spans.flatten(), "doc_id"), ids)
-        rows = pc.unique(pc.list_parent_indices(spans).filter(hits))
+        hits = members.hold(pc.struct_field(spans.flatten(), "doc_id"))
+        rows = pc.unique(pc.list_parent_indices(spans).filter(pa.array(hits)))
         found += batch.column("seq_id").take(rows).to_pylist()
     return found
 

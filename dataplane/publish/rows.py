@@ -147,7 +147,7 @@ class Rows:
         if self.cuts is None or not {"text", *OF_TEXT} & set(self.columns):
             return batch
         cuts = Cuts.load(self.cuts)
-        cut, shorter = cuts.batch(batch), pa.array(cuts.hold(batch.column("doc_id")))
+        cut, shorter = cuts.batch(batch), pa.array(cuts.places(batch.column("doc_id")) >= 0)
         for name in OF_TEXT.keys() & set(self.columns):
             field = cut.schema.field(name)
             told = pc.if_else(shorter, OF_TEXT[name](cut.column("text")).cast(field.type), cut.column(name))
