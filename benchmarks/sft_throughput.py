@@ -35,12 +35,11 @@ BATCH = 8
 def conversations(shared: Path, encoder: Any, n: int) -> list[Any]:
     """The first examples of the English demo set that fit."""
     from dataplane.sources.chat_layouts import alpaca
-    from trainplane.data.chat import Message
 
     with tarfile.open(shared / "instruct" / f"{DEMOS}.tar.xz") as archive:
         found = archive.extractfile(f"{DEMOS}/alpaca_en_demo.json")
         values = json.loads(found.read()) if found else []
-    talks = [[Message(turn.role, turn.content) for turn in alpaca(value, {}).turns] for value in values]
+    talks = [alpaca(value, {}).turns for value in values]
     return [talk for talk in talks if len(encoder.encode(talk).input_ids) <= MAX_TOKENS][:n]
 
 

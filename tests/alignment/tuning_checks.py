@@ -6,8 +6,9 @@ import copy
 import math
 from typing import Any
 
+from dataplane.conversation import Turn
 from tests.alignment.reference import Lab, Outcome, check
-from trainplane.data.chat import ChatEncoder, Encoded, Message
+from trainplane.data.chat import ChatEncoder, Encoded
 from trainplane.data.packed import IGNORED
 from trainplane.data.preference import EncodedPair
 from trainplane.errors import TrainingError
@@ -70,7 +71,7 @@ def ends_are_learnt_where_padding_is_the_same_token(lab: Lab) -> Outcome:
 @check(source="trl #1623: the end of an answer is among the labels of the chat encoder; the last label of a conversation")
 def the_chat_encoder_labels_the_end(lab: Lab) -> Outcome:
     encoder = ChatEncoder(lab.tokenizer())
-    encoded = encoder.encode([Message("user", "Who?"), Message("assistant", "Paris.")])
+    encoded = encoder.encode([Turn("user", "Who?"), Turn("assistant", "Paris.")])
     return Outcome(encoder.tokenizer.convert_tokens_to_ids("<|end|>"), encoded.labels[-1], 0)
 
 
@@ -79,7 +80,7 @@ def a_doubled_beginning_is_refused(lab: Lab) -> Outcome:
     doubled = copy.deepcopy(lab.tokenizer())
     doubled.bos_token, doubled.chat_template = "<|user|>", "<|user|>" + doubled.chat_template
     try:
-        ChatEncoder(doubled).encode([Message("user", "Who?"), Message("assistant", "Paris.")])
+        ChatEncoder(doubled).encode([Turn("user", "Who?"), Turn("assistant", "Paris.")])
     except TrainingError as error:
         return Outcome(1, float("twice" in str(error)), 0)
     return Outcome(1, 0, 0)

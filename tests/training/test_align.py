@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dataplane.conversation import Turn
 from dataplane.errors import DataError, ModelMissing, ParamsError
 from trainplane.align import session
 from trainplane.align.adapter import merge, probe, read_run
 from trainplane.align.params import DPOParams, SFTParams
 from trainplane.align.preference import accuracy, answer_logps
 from trainplane.align.sft import answer_loss, pick, tokenise
-from trainplane.data.chat import ChatEncoder, Example, Message
+from trainplane.data.chat import ChatEncoder, Example
 from trainplane.data.packed import IGNORED
 from trainplane.data.preference import EncodedPair
 from trainplane.errors import LedgerBroken, NotFinite, TrainingError
@@ -28,16 +29,15 @@ QUESTIONS = ["What is the capital of France?", "今天天气很好。", "Who ass
 
 
 def talk(name: str, question: str, answer: str, split: str = "train") -> Example:
-    return Example(name, (Message("user", question), Message("assistant", answer)), "s", "en", split)
+    return Example(name, (Turn("user", question), Turn("assistant", answer)), "s", "en", split)
 
 
 def test_the_choice_depends_on_ids_and_seed_alone() -> None:
     ids = [f"id{i}" for i in range(100)]
-    chosen = {ids[place] for place in session.choose(ids, 10, 1)}
-    turned = ids[::-1]
-    assert {turned[place] for place in session.choose(turned, 10, 1)} == chosen
-    assert {ids[place] for place in session.choose(ids, 10, 2)} != chosen
-    assert sorted(session.choose(ids, 1000, 1)) == list(range(100))
+    chosen = session.sample(ids, 10, 1, name=str)
+    assert session.sample(ids[::-1], 10, 1, name=str) == chosen
+    assert set(session.sample(ids, 10, 2, name=str)) != set(chosen)
+    assert sorted(session.sample(ids, 1000, 1, name=str)) == sorted(ids)
 
 
 def test_each_epoch_sees_each_example_once() -> None:

@@ -16,7 +16,7 @@ from dataplane.errors import ParamsError
 from trainplane.align.params import DPOParams, SFTParams
 from trainplane.align.training_data import examples_of, lake_texts, pairs_of, provenance
 from trainplane.cli import main
-from trainplane.data.chat import Example, Message
+from trainplane.data.chat import Example
 from trainplane.data.overlap import check_overlap
 from trainplane.data.preference import Pair
 from trainplane.errors import LedgerBroken, TrainingError
@@ -47,9 +47,9 @@ def sft(**more: object) -> SFTParams:
 def test_examples_and_pairs_are_what_came_through(lake: Callable[..., None], project: Path) -> None:
     held_out = {"split": "held_out", "lang": "en"}
     lake({"a": render(ASK), "b": render(COMPARE), "c": render(ASK)}, {"a": held_out, "b": held_out}, gone=("c",))
-    turns = (Message("user", "1+1?"), Message("assistant", "2"))
+    turns = (Turn("user", "1+1?"), Turn("assistant", "2"))
     assert examples_of(sft(), project, "sft") == [Example("a", turns, "talks", "en", "held_out")]
-    history = (Message("user", "hi"), Message("assistant", "hello"))
+    history = (Turn("user", "hi"), Turn("assistant", "hello"))
     assert pairs_of(DPOParams(sources=["talks"]), project, "dpo") == [Pair("b", "1+1?", "2", "3", "talks", "held_out", history)]
 
 

@@ -15,9 +15,10 @@ from dataplane.errors import DataError
 from trainplane.align import session
 from trainplane.align.adapter import check_starts_at_base, lora_config, probe
 from trainplane.align.losses import Answers
-from trainplane.align.params import DPOParams
+from trainplane.align.params import AlignParams, DPOParams
 from trainplane.align.preference_trainers import make
 from trainplane.align.preference_watch import PreferenceWatch
+from trainplane.data.answer_batch import right_padded
 from trainplane.data.chat import ChatEncoder
 from trainplane.data.preference import EncodedPair, Pair, encode_pair
 
@@ -42,23 +43,26 @@ class Tokenised:
     n_too_long: int
 
 
-def tokenise(pairs: Sequence[Pair], encoder: ChatEncoder, max_length: int) -> Tokenised:
-    """Tokens of the pairs that fit.
+def of_split(pairs: Sequence[Pair], split: str, most: int, encoder: ChatEncoder, params: AlignParams, stage: str) -> Tokenised:
+    """A sample of one split, as tokens; pairs that do not fit are left out.
+
+    Args:
+        pairs: Of both splits.
+        split: train | held_out
+        most: Pairs at most.
+        encoder: Makes the tokens.
+        params: Of the stage.
+        stage: For the message.
 
     Raises:
-        DataError: None does.
+        DataError: None fits.
     """
-    both = [(pair.id, encode_pair(pair, encoder)) for pair in pairs]
-    fit = [(name, encoded) for name, encoded in both if encoded.longest() <= max_length]
+    chosen = session.sample([pair for pair in pairs if pair.split == split], most, params.seed)
+    both = [(pair.id, encode_pair(pair, encoder)) for pair in chosen]
+    fit = [(name, encoded) for name, encoded in both if encoded.longest() <= params.max_length]
     if not fit:
-        raise DataError(f"no pair is left of {len(pairs)}", where="dpo", fix="raise dpo.max_length, or add data")
+        raise DataError(f"no {split} pair is left of {len(chosen)}", where=stage, fix=f"raise {stage}.max_length, or add data")
     return Tokenised([name for name, _ in fit], [encoded for _, encoded in fit], len(both) - len(fit))
-
-
-def pick(pairs: Sequence[Pair], split: str, most: int, seed: int) -> list[Pair]:
-    """A sample of one split."""
-    ours = [pair for pair in pairs if pair.split == split]
-    return [ours[place] for place in session.choose([pair.id for pair in ours], most, seed)]
 
 
 def answer_logps(model: Any, encoded: Sequence[EncodedPair], pad_id: int, batch_size: int) -> Any:
@@ -83,12 +87,8 @@ def answer_logps(model: Any, encoded: Sequence[EncodedPair], pad_id: int, batch_
 def _batch_logps(model: Any, rows: list[tuple[list[int], list[int]]], pad_id: int) -> Any:
     import torch
 
-    length = max(len(prompt) + len(answer) for prompt, answer in rows)
-    ids_BT = torch.tensor(
-        [prompt + answer + [pad_id] * (length - len(prompt) - len(answer)) for prompt, answer in rows], device=model.device
-    )
+    ids_BT, mask_BT = (tensor.to(model.device) for tensor in right_padded([prompt + answer for prompt, answer in rows], pad_id))
     spans = [(len(prompt), len(prompt) + len(answer)) for prompt, answer in rows]
-    mask_BT = torch.tensor([[int(place < stop) for place in range(length)] for _, stop in spans], device=model.device)
     logits_BTV = model(input_ids=ids_BT, attention_mask=mask_BT, use_cache=False).logits
     sums = []
     for row, (start, stop) in enumerate(spans):

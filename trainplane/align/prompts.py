@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dataplane.conversation import Turn
 from dataplane.errors import DataError, SourceError
 from trainplane.align import session
-from trainplane.data.chat import ChatEncoder, Message, split_of
+from trainplane.data.chat import ChatEncoder, split_of
 from trainplane.data.jsonl import read_records, text_field
 from trainplane.data.overlap import check_overlap
 
@@ -61,9 +62,8 @@ def pick(questions: Sequence[Question], split: str, most: int, seed: int, encode
     Raises:
         DataError: None is left.
     """
-    ours = [question for question in questions if question.split == split]
-    chosen = [ours[place] for place in session.choose([question.id for question in ours], most, seed)]
-    with_ids = [Question(q.id, q.text, q.split, q.record, tuple(encoder.prompt([Message("user", q.text)]))) for q in chosen]
+    chosen = session.sample([question for question in questions if question.split == split], most, seed)
+    with_ids = [Question(q.id, q.text, q.split, q.record, tuple(encoder.prompt([Turn("user", q.text)]))) for q in chosen]
     fit = [question for question in with_ids if len(question.ids) <= max_length]
     if not fit:
         raise DataError(f"no {split} prompt is left of {len(chosen)}", where="prompts", fix="raise max_length, or add data")

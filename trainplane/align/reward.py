@@ -19,6 +19,7 @@ from trainplane.align import session
 from trainplane.align.adapter import lora_config
 from trainplane.align.preference import Tokenised
 from trainplane.align.rl_params import RewardModelParams
+from trainplane.data.answer_batch import right_padded
 from trainplane.data.preference import EncodedPair
 from trainplane.errors import TrainingError
 
@@ -63,9 +64,7 @@ def score_rows(model: Any, rows: Sequence[list[int]], pad_id: int, batch_size: i
     with torch.no_grad():
         for start in range(0, len(order), batch_size):
             places = order[start : start + batch_size]
-            length = max(len(rows[place]) for place in places)
-            ids_BT = torch.tensor([rows[place] + [pad_id] * (length - len(rows[place])) for place in places], device=model.device)
-            mask_BT = torch.tensor([[int(at < len(rows[place])) for at in range(length)] for place in places], device=model.device)
+            ids_BT, mask_BT = (tensor.to(model.device) for tensor in right_padded([rows[place] for place in places], pad_id))
             out[places] = model(input_ids=ids_BT, attention_mask=mask_BT, use_cache=False).logits[:, 0].double().cpu()
     return out
 

@@ -14,8 +14,8 @@ from trainplane.align.held_out import HeldOut, Measured, find_judge
 from trainplane.align.prompts import Question, pick, read_questions
 from trainplane.align.rewards import Scorer
 from trainplane.align.rl_params import RLParams
+from trainplane.align.training_data import provenance
 from trainplane.data.chat import ChatEncoder
-from trainplane.data.jsonl import files_digest
 from trainplane.evaluate.uncertainty import paired_bootstrap
 from trainplane.model.build import load, weights_digest
 from trainplane.tokenizer import load_tokenizer
@@ -76,13 +76,11 @@ class RLRun:
             "stage": self.stage,
             "digest": weights_digest(merged),
             "parent": self.parent["digest"],
-            "data": self.params.data,
-            "data_digest": files_digest(self.params.data, self.root),
             "steps": self.params.max_steps,
             "seed": self.params.seed,
             "rewards": [use.model_dump(mode="json") for use in self.params.rewards],
             "chain_hash": book.head(),
-        }
+        } | provenance(self.params, self.root)
         folder = Path("models") / self.stage
         save(
             folder, parent=PARENT, merged=merged, adapted=adapted, record=record, ledger=self.work / "consumed.jsonl",

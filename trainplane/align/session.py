@@ -9,8 +9,9 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,10 +22,12 @@ from trainplane.errors import NotFinite
 from trainplane.lineage.ledger import Ledger
 from trainplane.pretrain.metrics import progress_bar
 
+T = TypeVar("T")
 
-def choose(ids: Sequence[str], most: int, seed: int) -> list[int]:
-    """Places of at most so many ids, a sample that depends on ids and seed alone, in the order of a hash."""
-    ranked = sorted(range(len(ids)), key=lambda place: (hashlib.sha256(f"{seed} {ids[place]}".encode()).digest(), ids[place]))
+
+def sample(items: Sequence[T], most: int, seed: int, *, name: Callable[[T], str] = attrgetter("id")) -> list[T]:
+    """At most so many of the items, chosen by their names and the seed alone, in the order of a hash."""
+    ranked = sorted(items, key=lambda item: (hashlib.sha256(f"{seed} {name(item)}".encode()).digest(), name(item)))
     return ranked[:most]
 
 

@@ -77,18 +77,14 @@ def pick(examples: Sequence[Example], split: str, most: int, seed: int, shares: 
     """
     ours = [example for example in examples if example.split == split]
     if not shares:
-        return _sample(ours, most, seed)
+        return session.sample(ours, most, seed)
     by_source = {name: [example for example in ours if example.source == name] for name in shares}
     if absent := sorted(name for name, found in by_source.items() if not found):
         known = ", ".join(sorted({example.source for example in ours}))
         raise ParamsError(f"no {split} example of {', '.join(absent)}", where="sft.shares", fix=f"name sources that there are: {known}")
     whole = min([most, *(len(by_source[name]) / share for name, share in shares.items())])
-    parts = [_sample(by_source[name], max(1, round(whole * share)), seed) for name, share in sorted(shares.items())]
+    parts = [session.sample(by_source[name], max(1, round(whole * share)), seed) for name, share in sorted(shares.items())]
     return [example for part in parts for example in part]
-
-
-def _sample(examples: Sequence[Example], most: int, seed: int) -> list[Example]:
-    return [examples[place] for place in session.choose([example.id for example in examples], most, seed)]
 
 
 def answer_loss(model: Any, encoded: Sequence[Encoded], pad_id: int, batch_size: int) -> float:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dataplane.conversation import Conversation, NotAConversation, parse
+from dataplane.conversation import Conversation, NotAConversation, Turn, parse
 from dataplane.errors import ParamsError
 from dataplane.snapshot import Snapshot
 from trainplane.align.params import AlignParams
-from trainplane.data.chat import Example, Message, read_examples
+from trainplane.data.chat import Example, read_examples
 from trainplane.data.jsonl import files_digest
 from trainplane.data.overlap import check_overlap, plain_question
 from trainplane.data.preference import Pair, read_pairs
@@ -42,7 +42,7 @@ def examples_of(params: AlignParams, root: Path, stage: str) -> list[Example]:
     """
     examples = read_examples(params.data, root)
     examples += [
-        Example(one.doc_id, _messages(one.conversation), one.source, one.lang, one.split)
+        Example(one.doc_id, one.conversation.turns, one.source, one.lang, one.split)
         for one in _of_lake(params, root)
         if not one.conversation.is_pair()
     ]
@@ -50,7 +50,7 @@ def examples_of(params: AlignParams, root: Path, stage: str) -> list[Example]:
     return examples
 
 
-def _asked(messages: Sequence[Message]) -> str:
+def _asked(messages: Sequence[Turn]) -> str:
     """Everything but the last turn."""
     return "\n".join(f"{message.role}: {message.content}" for message in messages[:-1])
 
@@ -63,18 +63,14 @@ def pairs_of(params: AlignParams, root: Path, stage: str) -> list[Pair]:
         TrainingError: A document is no conversation any more, or a question is in both splits.
     """
     pairs = read_pairs(params.data, root) + [_pair(one) for one in _of_lake(params, root) if one.conversation.is_pair()]
-    check_overlap(((pair.id, pair.split, _asked([*pair.messages(), Message("assistant", "")])) for pair in pairs), stage)
+    check_overlap(((pair.id, pair.split, _asked([*pair.messages(), Turn("assistant", "")])) for pair in pairs), stage)
     return pairs
 
 
 def _pair(found: _Found) -> Pair:
-    *history, last = _messages(found.conversation)
+    *history, last = found.conversation.turns
     chosen, rejected = str(found.conversation.chosen), str(found.conversation.rejected)
     return Pair(found.doc_id, last.content, chosen, rejected, found.source, found.split, tuple(history), last.role)
-
-
-def _messages(conversation: Conversation) -> tuple[Message, ...]:
-    return tuple(Message(turn.role, turn.content) for turn in conversation.turns)
 
 
 def provenance(params: AlignParams, root: Path) -> dict[str, Any]:

@@ -19,16 +19,17 @@ def padded(examples: Sequence[Encoded], pad_id: int) -> dict[str, Any]:
     Returns:
         int64 tensors [b, t]: input_ids, labels (not shifted), attention_mask.
     """
+    ids_bt, mask_bt = right_padded([one.input_ids for one in examples], pad_id)
+    return {"input_ids": ids_bt, "labels": right_padded([one.labels for one in examples], IGNORED)[0], "attention_mask": mask_bt}
+
+
+def right_padded(rows: Sequence[Sequence[int]], fill: int) -> tuple[Any, Any]:
+    """Rows of one length, int64 [b, t], and where they hold what was given: int64 [b, t], 1 there and 0 at the padding."""
     import torch
 
-    length = max(len(one.input_ids) for one in examples)
-    fill = [length - len(one.input_ids) for one in examples]
-    rows = list(zip(examples, fill, strict=True))
-    return {
-        "input_ids": torch.tensor([one.input_ids + [pad_id] * n for one, n in rows]),
-        "labels": torch.tensor([one.labels + [IGNORED] * n for one, n in rows]),
-        "attention_mask": torch.tensor([[1] * len(one.input_ids) + [0] * n for one, n in rows]),
-    }
+    length = max(map(len, rows))
+    padded_rows = torch.tensor([[*row, *[fill] * (length - len(row))] for row in rows])
+    return padded_rows, torch.tensor([[1] * len(row) + [0] * (length - len(row)) for row in rows])
 
 
 def packed(examples: Sequence[Encoded], pad_id: int, length: int) -> dict[str, Any]:

@@ -14,24 +14,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dataplane.conversation import ROLES, Turn
 from dataplane.errors import SourceError
 from trainplane.data.jsonl import read_records, text_field
 from trainplane.data.packed import IGNORED
 from trainplane.errors import TrainingError
 
-ROLES = frozenset({"system", "user", "assistant", "tool"})
 ASSISTANT = "assistant"
 # Letters of a plane for private use: no template holds them, and none changes them by case or white space.
 _MARK = "\U000f0000{}\U000f0001"
 _MARKS = re.compile("\U000f0000(\\d+)\U000f0001")
-
-
-@dataclass(frozen=True)
-class Message:
-    """One turn."""
-
-    role: str
-    content: str
 
 
 @dataclass(frozen=True)
@@ -47,7 +39,7 @@ class Example:
     """
 
     id: str
-    messages: tuple[Message, ...]
+    messages: tuple[Turn, ...]
     source: str
     lang: str
     split: str
@@ -104,8 +96,8 @@ def _example(record: dict[str, Any], where: str) -> Example:
     messages = record.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(message, dict) for message in messages):
         raise SourceError("field 'messages' should be a list of objects", where=where, fix="mend or remove the line")
-    turns = tuple(Message(text_field(message, "role", where), text_field(message, "content", where)) for message in messages)
-    if unknown := {turn.role for turn in turns} - ROLES:
+    turns = tuple(Turn(text_field(message, "role", where), text_field(message, "content", where)) for message in messages)
+    if unknown := {turn.role for turn in turns} - set(ROLES):
         raise SourceError(f"unknown roles {sorted(unknown)}; known: {sorted(ROLES)}", where=where, fix="mend or remove the line")
     if not any(turn.role == ASSISTANT and turn.content for turn in turns):
         raise SourceError("no assistant's message with words: there is nothing to learn", where=where, fix="mend or remove the line")
@@ -148,7 +140,7 @@ class ChatEncoder:
         self.tokenizer = tokenizer
         self._layouts: dict[tuple[tuple[str, ...], bool], list[_Piece]] = {}
 
-    def encode(self, messages: Sequence[Message]) -> Encoded:
+    def encode(self, messages: Sequence[Turn]) -> Encoded:
         """Tokens and labels of a whole conversation.
 
         Raises:
@@ -167,16 +159,16 @@ class ChatEncoder:
         self._check_start(input_ids)
         return Encoded(input_ids, labels)
 
-    def prompt(self, messages: Sequence[Message]) -> list[int]:
+    def prompt(self, messages: Sequence[Turn]) -> list[int]:
         """Tokens up to where the assistant begins to speak."""
         layout = self._layout(tuple(message.role for message in messages), prompt=True)
         return [
             token for piece in layout for token in (piece.ids if piece.message is None else self.plain(messages[piece.message].content))
         ]
 
-    def answer(self, messages: Sequence[Message], content: str) -> tuple[list[int], list[int]]:
+    def answer(self, messages: Sequence[Turn], content: str) -> tuple[list[int], list[int]]:
         """Tokens of a prompt, and those of an answer with the token that ends it."""
-        encoded = self.encode([*messages, Message(ASSISTANT, content)])
+        encoded = self.encode([*messages, Turn(ASSISTANT, content)])
         start = next(i for i, label in reversed(list(enumerate(encoded.labels))) if label == IGNORED) + 1
         return encoded.input_ids[:start], encoded.input_ids[start:]
 
@@ -185,7 +177,7 @@ class ChatEncoder:
 
         An answer ends with the first special token behind its words: templates such as ChatML's put a line break behind it.
         """
-        _, answer = self.answer([Message("user", "?")], "!")
+        _, answer = self.answer([Turn("user", "?")], "!")
         special = set(self.tokenizer.all_special_ids)
         ends = [token for token in answer if token in special] or answer[-1:]
         return sorted({ends[0], int(self.tokenizer.eos_token_id)})

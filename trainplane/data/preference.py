@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dataplane.conversation import Turn
 from dataplane.errors import SourceError
-from trainplane.data.chat import ChatEncoder, Message, split_of
+from trainplane.data.chat import ChatEncoder, split_of
 from trainplane.data.jsonl import read_records, text_field
 
 MEND = "mend or remove the line"
@@ -35,12 +36,12 @@ class Pair:
     rejected: str
     source: str
     split: str
-    history: tuple[Message, ...] = ()
+    history: tuple[Turn, ...] = ()
     asker: str = "user"
 
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[Turn]:
         """What the answers answer."""
-        return [*self.history, Message(self.asker, self.prompt)]
+        return [*self.history, Turn(self.asker, self.prompt)]
 
 
 @dataclass(frozen=True)

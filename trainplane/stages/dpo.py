@@ -9,7 +9,7 @@ from dataplane.lineage.record import StageRun, stage_main
 from trainplane.align import session
 from trainplane.align.adapter import merge, read_run, save
 from trainplane.align.params import DPOParams
-from trainplane.align.preference import accuracy, answer_logps, pick, tokenise, train
+from trainplane.align.preference import accuracy, answer_logps, of_split, train
 from trainplane.align.training_data import pairs_of, provenance
 from trainplane.data.chat import ChatEncoder
 from trainplane.model.build import load, weights_digest
@@ -40,8 +40,8 @@ def main() -> None:
         session.prepare_torch(params.seed, params.threads)
         tokenizer, model = load_tokenizer(PARENT), load(PARENT)
         encoder = ChatEncoder(tokenizer)
-        data = tokenise(pick(pairs, "train", params.max_pairs, params.seed), encoder, params.max_length)
-        held_out = tokenise(pick(pairs, "held_out", params.held_out_pairs, params.seed), encoder, params.max_length)
+        data = of_split(pairs, "train", params.max_pairs, encoder, params, "dpo")
+        held_out = of_split(pairs, "held_out", params.held_out_pairs, encoder, params, "dpo")
         before = answer_logps(model, held_out.encoded, tokenizer.pad_token_id, params.micro())
         WORK.mkdir(parents=True, exist_ok=True)
         adapted, book, alarms = train(model, tokenizer, data, params, WORK)

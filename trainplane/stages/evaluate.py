@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from dataplane import schema
+from dataplane.conversation import Turn
 from dataplane.engine.cuts import Cuts, without
 from dataplane.errors import DataError
 from dataplane.lake.objectstore import write_atomically
@@ -18,7 +20,7 @@ from dataplane.lineage.record import StageRun, stage_main
 from dataplane.params import digest
 from trainplane.align import session
 from trainplane.align.adapter import read_run
-from trainplane.data.chat import ChatEncoder, Message, read_examples
+from trainplane.data.chat import ChatEncoder, read_examples
 from trainplane.data.jsonl import matching_files
 from trainplane.evaluate.compare import compare, item_rows
 from trainplane.evaluate.consumed import Consumed, consumed, told
@@ -48,8 +50,8 @@ def _documents(run: StageRun, params: EvaluateParams) -> Documents:
     Raises:
         DataError: There are none.
     """
-    held_out = sorted(run.inputs["held_out"].to_table(columns=["doc_id"]).column("doc_id").to_pylist())
-    chosen = sorted(held_out[place] for place in session.choose(held_out, params.held_out_documents, params.seed))
+    held_out = run.inputs["held_out"].to_table(columns=["doc_id"]).column("doc_id").to_pylist()
+    chosen = sorted(session.sample(held_out, params.held_out_documents, params.seed, name=str))
     if not chosen:
         raise DataError("no document was held out", where="evaluate", fix="raise mix.held_out.share")
     among = {"doc_id": chosen}
@@ -74,7 +76,7 @@ def _checked_files(run: StageRun) -> set[str]:
 
 def _chosen(run: StageRun, items: list[dict[str, Any]], params: EvaluateParams) -> tuple[list[dict[str, Any]], str]:
     """The items to ask, and what decontamination says of them."""
-    chosen = [items[place] for place in session.choose([item["id"] for item in items], params.task_limit, params.seed)]
+    chosen = session.sample(items, params.task_limit, params.seed, name=itemgetter("id"))
     seen = set(run.inputs["contamination"].to_table(columns=["item_id"]).column("item_id").to_pylist())
     return chosen, verdict(chosen, seen, _checked_files(run))
 
@@ -89,7 +91,7 @@ def _written_task(run: StageRun, wanted: AnyParams, params: EvaluateParams) -> W
     return WrittenTask(wanted, *_chosen(run, items, params))
 
 
-def _questions() -> list[Message]:
+def _questions() -> list[Turn]:
     """First messages of held-out chat examples, of different languages, which the sft stage left beside its model."""
     path = MODELS / "sft" / "held_out.jsonl"
     examples = read_examples([path.as_posix()], Path()) if path.is_file() else []
@@ -97,7 +99,7 @@ def _questions() -> list[Message]:
     return [by_language[lang].messages[0] for lang in sorted(by_language)][:CHAT_PROMPTS]
 
 
-def _prompts(encoder: ChatEncoder, params: EvaluateParams, questions: list[Message], *, chat: bool) -> list[Prompt]:
+def _prompts(encoder: ChatEncoder, params: EvaluateParams, questions: list[Turn], *, chat: bool) -> list[Prompt]:
     """Plain texts go behind an EOS, questions into the chat template where the model has learnt it."""
     eos = encoder.tokenizer.eos_token_id
     plain = [Prompt(text, [eos, *encoder.plain(text)]) for text in params.prompts]
@@ -115,7 +117,7 @@ def _writer(model: Any, encoder: ChatEncoder, max_new_tokens: int, *, chat: bool
     """The model, as what goes on from a question: a user's message where it has learnt to chat, text behind an EOS elsewhere."""
 
     def write(question: str, temperature: float | None, seed: int) -> str:
-        ids = encoder.prompt([Message("user", question)]) if chat else [encoder.tokenizer.eos_token_id, *encoder.plain(question)]
+        ids = encoder.prompt([Turn("user", question)]) if chat else [encoder.tokenizer.eos_token_id, *encoder.plain(question)]
         return generate(
             model, encoder.tokenizer, Prompt(question, ids), max_new_tokens=max_new_tokens, stop_ids=encoder.stop_ids(),
             temperature=temperature, seed=seed,

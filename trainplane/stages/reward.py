@@ -7,7 +7,7 @@ from pathlib import Path
 from dataplane.lineage.record import StageRun, stage_main
 from trainplane.align import session
 from trainplane.align.adapter import read_run, save
-from trainplane.align.preference import pick, tokenise
+from trainplane.align.preference import of_split
 from trainplane.align.reward import fresh_scorer, merge, pair_rewards, train
 from trainplane.align.rl_params import RewardModelParams
 from trainplane.align.training_data import pairs_of, provenance
@@ -32,8 +32,8 @@ def main() -> None:
         session.prepare_torch(params.seed, params.threads)
         tokenizer = load_tokenizer(PARENT)
         encoder, pad_id = ChatEncoder(tokenizer), tokenizer.pad_token_id
-        data = tokenise(pick(pairs, "train", params.max_pairs, params.seed), encoder, params.max_length)
-        held_out = tokenise(pick(pairs, "held_out", params.held_out_pairs, params.seed), encoder, params.max_length)
+        data = of_split(pairs, "train", params.max_pairs, encoder, params, "reward")
+        held_out = of_split(pairs, "held_out", params.held_out_pairs, encoder, params, "reward")
         WORK.mkdir(parents=True, exist_ok=True)
         adapted, book = train(fresh_scorer(PARENT), tokenizer, data, params, WORK)
         rewards = pair_rewards(adapted, held_out.encoded, pad_id, params.micro())

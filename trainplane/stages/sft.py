@@ -65,8 +65,7 @@ def _retained(params: SFTParams, encoder: ChatEncoder, root: Path) -> dict[str, 
     """Examples of what the model could do before; those that are too long are left out."""
     if not params.retain:
         return {}
-    examples = read_examples(params.retain, root)
-    chosen = [examples[place] for place in session.choose([one.id for one in examples], params.held_out_examples, params.seed)]
+    chosen = session.sample(read_examples(params.retain, root), params.held_out_examples, params.seed)
     return {"retained_answer_loss": tokenise(chosen, encoder, params.model_copy(update={"overlong": "leave_out"}), "retained")}
 
 
