@@ -15,16 +15,16 @@ from pathlib import Path
 if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
     sys.path[0] = str(Path(__file__).parents[1])
 
-import argparse
 import gzip
 import json
 import os
-import subprocess
 import tarfile
 import tempfile
-import time
 from collections.abc import Iterator
 from typing import Any
+
+from benchmarks import tuning_project
+from benchmarks.tuning_project import row
 
 ROOT = Path(__file__).parents[1]
 DATA_STAGES = ("ingest", "clean", "select", "dedup", "decontaminate")
@@ -87,30 +87,22 @@ def put_data(root: Path, shared: Path) -> None:
 
 def make_project(root: Path, model: Path, shared: Path, quick: bool) -> None:
     """A project that begins at a model instead of training one."""
-    from dataplane import lockfile, tombstones
-    from dataplane.stage_graph import Inputs, dump, dvc_yaml
+    from dataplane import tombstones
+    from dataplane.stage_graph import Inputs, dvc_yaml
 
-    base = root / "models" / "pretrain"
-    base.mkdir(parents=True)
-    for path in model.iterdir():
-        (base / path.name).symlink_to(path.resolve())
+    tuning_project.begin(root, model, "pretrain")
     put_data(root, shared)
-    (root / "params.yaml").write_text(dump(params(quick)), encoding="utf-8")
     raw = ["alpaca_zh.json", "alpaca_en.json", "hh.jsonl"]
     stages = dvc_yaml(Inputs(raw, ["old_items.jsonl"], ["old.jsonl"], ["hh.jsonl"]))["stages"]
     stages = {name: stages[name] for name in (*DATA_STAGES, "sft", "dpo")}
     stages["clean"]["deps"] = [dep for dep in stages["clean"]["deps"] if not dep.startswith("models/")]
-    (root / "dvc.yaml").write_text(dump({"stages": stages}), encoding="utf-8")
     (root / tombstones.FILE).write_text("\n", encoding="utf-8")
-    lockfile.write(root)
-    (root / ".gitignore").write_text("/models/\n/metrics/\n/plots/\n/journal/\n/lake/\n", encoding="utf-8")
-    for command in (["git", "init", "--quiet"], [sys.executable, "-m", "dvc", "init", "--quiet"]):
-        subprocess.run(command, cwd=root, check=True, capture_output=True)
+    tuning_project.write(root, params(quick), stages)
 
 
 def rows(root: Path, seconds: float) -> Iterator[dict[str, Any]]:
     """What the two stages say of themselves."""
-    sft, dpo = (json.loads((root / "metrics" / f"{name}.json").read_text(encoding="utf-8")) for name in ("sft", "dpo"))
+    sft, dpo = (tuning_project.metrics(root, name) for name in ("sft", "dpo"))
     for name in ("held_out_answer_loss", "retained_answer_loss"):
         yield row(f"sft_{name}", sft[f"{name}_after"], sft[f"{name}_before"], "nats a token") | {
             "steps": sft["steps"], "examples": sft["examples"], "held_out": sft["held_out_examples"],
@@ -121,36 +113,17 @@ def rows(root: Path, seconds: float) -> Iterator[dict[str, Any]]:
     }  # fmt: skip
 
 
-def row(name: str, ours: float, peer: float, unit: str) -> dict[str, Any]:
-    """One line of the result."""
-    return {
-        "name": name, "ours": ours, "peer": peer, "peer_name": "the model before", "peer_version": "", "ratio": ours / peer, "unit": unit,
-    }  # fmt: skip
-
-
 def main() -> None:
     """Prints three rows."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", type=Path, help="Folder of a model with a chat template and a run.json; needed without --quick.")
+    parser = tuning_project.options(__doc__)
     shared = os.environ.get("TERRAPLANE_SHARED_DATA", str(ROOT.parent / "shared" / "data"))
     parser.add_argument("--corpus", type=Path, default=Path(shared), help="Folder of the public data.")
-    parser.add_argument("--quick", action="store_true", help="Few steps; without --model a tiny one with random weights.")
-    parser.add_argument("--keep", type=Path, help="Folder for the project, which then stays.")
-    options = parser.parse_args()
-    if not (options.quick or options.model):
-        parser.error("give --model FOLDER, or --quick")
+    options = tuning_project.parsed(parser)
     with tempfile.TemporaryDirectory() as temporary:
         model = options.model or tiny_model(Path(temporary) / "tiny")
         root = options.keep or Path(temporary) / "project"
         make_project(root, model, options.corpus, options.quick)
-        begin = time.perf_counter()
-        environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        done = subprocess.run(
-            [sys.executable, "-m", "dvc", "repro"], cwd=root, env=environment, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise SystemExit(done.stdout[-2000:] + done.stderr[-4000:])
-        for line in rows(root, time.perf_counter() - begin):
+        for line in rows(root, tuning_project.repro(root)):
             print(json.dumps(line))
 
 

@@ -12,15 +12,12 @@ from pathlib import Path
 if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the standard library's
     sys.path[0] = str(Path(__file__).parents[1])
 
-import argparse
 import json
-import os
-import subprocess
 import tempfile
-import time
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+from benchmarks import tuning_project
+
 FORMS = [
     "How do I {}?", "What is the best way to {}?", "Why is it hard to {}?", "Is it expensive to {}?", "Can a child {}?",
     "Tell me how people {}.", "When is a good time to {}?", "Who taught people to {}?",
@@ -69,55 +66,33 @@ def held_out_answers() -> list[dict[str, Any]]:
 
 def make_project(root: Path, model: Path, params: dict[str, Any]) -> None:
     """A project whose pipeline is the stage `ppo` alone; the model stands in the place of models/sft."""
-    from dataplane import lockfile
-    from dataplane.stage_graph import PPO, dump
+    from dataplane.stage_graph import PPO
 
-    base = root / "models" / "sft"
-    base.mkdir(parents=True)
-    for path in model.iterdir():
-        (base / path.name).symlink_to(path.resolve())
+    base = tuning_project.begin(root, model, "sft")
     for name, rows in ((root / "prompts.jsonl", questions()), (base / "held_out.jsonl", held_out_answers())):
         name.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    (root / "params.yaml").write_text(dump({"ppo": {"data": ["prompts.jsonl"]} | params}), encoding="utf-8")
     stage = PPO.definition()
-    (root / "dvc.yaml").write_text(dump({"stages": {"ppo": stage | {"deps": [*stage["deps"], "prompts.jsonl"]}}}), encoding="utf-8")
-    lockfile.write(root)
-    (root / ".gitignore").write_text("/models/\n/metrics/\n/plots/\n/journal/\n", encoding="utf-8")
-    for command in (["git", "init", "--quiet"], [sys.executable, "-m", "dvc", "init", "--quiet"]):
-        subprocess.run(command, cwd=root, check=True, capture_output=True)
+    stages = {"ppo": stage | {"deps": [*stage["deps"], "prompts.jsonl"]}}
+    tuning_project.write(root, {"ppo": {"data": ["prompts.jsonl"]} | params}, stages)
 
 
 def measure(root: Path) -> dict[str, Any]:
     """Runs the pipeline."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    begin = time.perf_counter()
-    done = subprocess.run([sys.executable, "-m", "dvc", "repro"], cwd=root, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr[-4000:])
-    found = json.loads((root / "metrics/ppo.json").read_text(encoding="utf-8"))
-    before, after = found["held_out_score_before"], found["held_out_score_after"]
-    return {
-        "name": "ppo_held_out_score", "ours": after, "peer": before, "peer_name": "the model before", "peer_version": "",
-        "ratio": after / before, "unit": "mean score", "gain_low": found["held_out_gain"]["low"],
-        "gain_high": found["held_out_gain"]["high"],
+    seconds = tuning_project.repro(root)
+    found = tuning_project.metrics(root, "ppo")
+    return tuning_project.row("ppo_held_out_score", found["held_out_score_after"], found["held_out_score_before"], "mean score") | {
+        "gain_low": found["held_out_gain"]["low"], "gain_high": found["held_out_gain"]["high"],
         "kl_nats": found["held_out_kl"], "judged": [look["judged"] for look in found["held_out"]], "alarms": found["alarms"],
-        "steps": found["steps"], "seconds": round(time.perf_counter() - begin, 1),
+        "steps": found["steps"], "seconds": round(seconds, 1),
     }  # fmt: skip
 
 
 def main() -> None:
     """Prints one row."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", type=Path, help="Folder of a model with a chat template and a run.json; needed without --quick.")
-    parser.add_argument("--quick", action="store_true", help="A tiny model, in under two minutes.")
-    parser.add_argument("--keep", type=Path, help="Folder for the project, which then stays.")
-    options = parser.parse_args()
-    if not (options.quick or options.model):
-        parser.error("give --model FOLDER, or --quick")
+    options = tuning_project.parsed(tuning_project.options(__doc__))
     with tempfile.TemporaryDirectory() as temporary:
         model = options.model or tiny_model(Path(temporary) / "tiny")
         root = options.keep or Path(temporary) / "project"
-        root.mkdir(parents=True, exist_ok=True)
         make_project(root, model, REAL if options.model else QUICK)
         print(json.dumps(measure(root)))
 
