@@ -159,6 +159,14 @@ class Packed:
         return list(self._data.take(seq_ids.tolist(), ["spans"]).column("spans").to_pylist())
 
 
+def batch_of_documents(rows: Sequence[Sequence[int]], pad_id: int) -> Batch:
+    """One document a row, padded to the longest."""
+    ids = np.full((len(rows), max(map(len, rows), default=1)), pad_id, np.int64)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)] = row
+    return make_batch(np.arange(len(rows)), ids, [[{"seq_start": 0, "length": len(row)}] for row in rows])
+
+
 def make_batch(seq_ids: I64, input_ids: I64, spans: pa.ChunkedArray | Sequence[Sequence[dict[str, Any]]]) -> Batch:
     """Positions, documents and labels from the spans.
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from trainplane.data.groups import means_by_group
-from trainplane.data.packed import Batch, make_batch
+from trainplane.data.packed import Batch, batch_of_documents
 from trainplane.pretrain.engine import Engine
 
 
@@ -35,11 +33,7 @@ class HeldOut:
     ) -> HeldOut:
         """Rows of EOS, the document and EOS, cut and padded."""
         rows = [[eos_id, *tokens, eos_id][:sequence_length] for tokens in token_lists]
-        ids = np.full((len(rows), max(map(len, rows), default=1)), pad_id, np.int64)
-        for i, row in enumerate(rows):
-            ids[i, : len(row)] = row
-        spans = [[{"seq_start": 0, "length": len(row)}] for row in rows]
-        return cls(make_batch(np.arange(len(rows)), ids, spans), dict(names or {}))
+        return cls(batch_of_documents(rows, pad_id), dict(names or {}))
 
     def losses(self, engine: Engine) -> tuple[float, dict[str, float]]:
         """Mean loss over the held-out tokens, nats; and of each group. Every rank has to ask."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from trainplane.data.packed import make_batch
+from trainplane.data.packed import batch_of_documents
 from trainplane.params import SampleParams
 from trainplane.pretrain.engine import Engine
 from trainplane.pretrain.ranks import broadcast
@@ -51,20 +51,13 @@ class Sampler:
         draws = [_generator(self.seed, step, number) for number in range(len(rows))]
         over = [False] * len(rows)
         while not all(over):
-            logits_BTV = engine.logits(_batch(rows, eos))
+            logits_BTV = engine.logits(batch_of_documents(rows, eos))
             drawn = [_draw(logits_BTV[i, len(row) - 1], self.params.temperature, draws[i]) for i, row in enumerate(rows)]
             for i, token in enumerate(broadcast(drawn)):
                 if not over[i]:
                     rows[i].append(token)
                     over[i] = token == eos or len(rows[i]) >= min(self.length, len(starts[i]) + self.params.tokens)
         return rows
-
-
-def _batch(rows: list[list[int]], pad_id: int) -> Any:
-    ids = np.full((len(rows), max(map(len, rows))), pad_id, np.int64)
-    for i, row in enumerate(rows):
-        ids[i, : len(row)] = row
-    return make_batch(np.arange(len(rows)), ids, [[{"seq_start": 0, "length": len(row)}] for row in rows])
 
 
 def _generator(seed: int, step: int, number: int) -> np.random.Generator:
