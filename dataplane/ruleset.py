@@ -280,9 +280,7 @@ def _faults(spec: RuleSetFile, name: str) -> list[str]:
     faults += [f"param {p!r} is used by no rule" for p in spec.params if p not in used]
     faults += [f"{name!r} is outside its own range" for name, param in spec.params.items() if not _in_range(param)]
     varying = {name: param for name, param in spec.params.items() if param.by_language}
-    faults += [
-        f"{name!r} has values by language, and they are not of one kind of number" for name, p in varying.items() if not _one_kind(p)
-    ]
+    faults += [f"values by language of {name!r} are not of one kind of number" for name, param in varying.items() if not _one_kind(param)]
     if varying and "language" not in spec.reads:
         faults.append(f"{next(iter(varying))!r} has values by language, and 'language' is not among what the set reads")
     return faults
