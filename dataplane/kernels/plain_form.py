@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from functools import lru_cache
 
 import numba as nb
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dataplane.kernels.hashing import SEEDS, hash128, xxh64
+from dataplane.kernels.kept import kept
 from dataplane.kernels.unicode import BOUNDS, FOLDS, OCTETS, decode, text_buffers
 
 U64 = npt.NDArray[np.uint64]
@@ -52,7 +52,7 @@ def plain_form(text: pa.Array) -> pa.Array:
     return pc.utf8_lower(pc.utf8_normalize(text, form="NFKC"))
 
 
-@lru_cache(maxsize=1)
+@kept()
 def _mapped() -> npt.NDArray[np.int32]:
     """What each code point becomes: int32 [code points], -1 where that hangs on its neighbours or is not one character."""
     composed = _seconds()
