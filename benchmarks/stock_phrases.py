@@ -2,11 +2,11 @@
 
     python benchmarks/stock_phrases.py [--quick] [--corpus PATH] [--told]
 
-Documents are the texts of $TERRAPLANE_SHARED_DATA (books, web pages, papers, instructions, dialogue) or of --corpus. None was made from a
-benchmark, so each one that is flagged is flagged wrongly, unless it quotes an item: --told prints which items those are. `ours` is the share of
-documents flagged by the rule of the stage (half of an item's n-grams), `peer` the share with any n-gram in common, the rule of Brown et
-al. 2020 (arXiv:2005.14165, appendix C). The benchmark `stock` is the worst case: its items are licence lines, notices of web pages and phrases
-of exams, whole, so that a document is flagged because it holds one.
+Documents are the texts of $TERRAPLANE_SHARED_DATA (books, web pages, papers, instructions, dialogue) or of --corpus. None was made from
+a benchmark, so each one that is flagged is flagged wrongly, unless it quotes an item: --told prints which items those are. `ours` is the
+share of documents flagged by the rule of the stage (half of an item's n-grams), `peer` the share with any n-gram in common, the rule of
+Brown et al. 2020 (arXiv:2005.14165, appendix C). The benchmark `stock` is the worst case: its items are licence lines, notices of web pages
+and phrases of exams, whole, so that a document is flagged because it holds one.
 """
 
 from __future__ import annotations
