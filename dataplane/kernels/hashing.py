@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from dataplane.kernels.pointers import pointer, word64
+from dataplane.kernels.pointers import read64
 
 U64 = npt.NDArray[np.uint64]
 
@@ -48,14 +48,14 @@ def _round(accumulator, lane):  # type: ignore[no-untyped-def]
 def xxh64(data, start, stop, seed):  # type: ignore[no-untyped-def]
     """XXH64 of ``data[start:stop]`` (uint8 [n]) under `seed`."""
     length = stop - start
-    at, octets = start, pointer(data)
+    at = start
     if length >= 32:
         a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
         while at + 32 <= stop:
-            a = _round(a, word64(octets, at))
-            b = _round(b, word64(octets, at + 8))
-            c = _round(c, word64(octets, at + 16))
-            d = _round(d, word64(octets, at + 24))
+            a = _round(a, read64(data, at))
+            b = _round(b, read64(data, at + 8))
+            c = _round(c, read64(data, at + 16))
+            d = _round(d, read64(data, at + 24))
             at += 32
         h = _rotate(a, np.uint64(1)) + _rotate(b, np.uint64(7)) + _rotate(c, np.uint64(12)) + _rotate(d, np.uint64(18))
         for lane in (a, b, c, d):
@@ -64,7 +64,7 @@ def xxh64(data, start, stop, seed):  # type: ignore[no-untyped-def]
         h = seed + _P5
     h += np.uint64(length)
     while at + 8 <= stop:
-        h = _rotate(h ^ _round(np.uint64(0), word64(octets, at)), np.uint64(27)) * _P1 + _P4
+        h = _rotate(h ^ _round(np.uint64(0), read64(data, at)), np.uint64(27)) * _P1 + _P4
         at += 8
     if at + 4 <= stop:
         word = np.uint64(0)

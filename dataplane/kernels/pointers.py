@@ -6,11 +6,9 @@ counted by nobody: whoever takes one has to hold the array itself until the last
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numba as nb
-from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -29,12 +27,25 @@ def pointer(typing_context: Any, array: Any) -> Any:
 
 
 @intrinsic
-def word64(typing_context: Any, octets: Any, at: Any) -> Any:
-    """The little-endian uint64 that begins at an octet, wherever that lies: one load, where putting it together takes eight."""
+def read64(typing_context: Any, array: Any, at: Any) -> Any:
+    """The 8 bytes of a uint8 array from `at` on as one number, in the order of the machine; nobody checks that they are there."""
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        octet = builder.gep(args[0], [args[1]])
-        word = builder.load(builder.bitcast(octet, ir.IntType(64).as_pointer()), align=1)
-        return word if sys.byteorder == "little" else builder.bswap(word)
+        data = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=args[0]).data
+        place = builder.bitcast(builder.gep(data, [args[1]]), context.get_value_type(nb.uint64).as_pointer())
+        return builder.load(place, align=1)
 
-    return nb.types.uint64(U8P, nb.types.int64), lower
+    return nb.uint64(array, nb.int64), lower
+
+
+@intrinsic
+def write64(typing_context: Any, array: Any, at: Any, word: Any) -> Any:
+    """Writes a number over the 8 bytes of a uint8 array from `at` on, in the order of the machine; nobody checks that they are there."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=args[0]).data
+        place = builder.bitcast(builder.gep(data, [args[1]]), context.get_value_type(nb.uint64).as_pointer())
+        builder.store(args[2], place, align=1)
+        return context.get_dummy_value()
+
+    return nb.void(array, nb.int64, nb.uint64), lower

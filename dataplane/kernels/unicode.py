@@ -285,6 +285,13 @@ def fold_letters(data, start, stop, folds, table, letters, starts):  # type: ign
     fresh = True
     at = start
     while at < stop and filled < len(letters):
+        if data[at] < 0x80:  # of ASCII nothing is left out or CJK; words and gaps take turns too often to branch at each
+            folded = folds[data[at]]
+            letters[filled], starts[filled] = folded, fresh
+            filled += folded != 0
+            fresh = folded == 0
+            at += 1
+            continue
         code, at = decode(data, at, stop)
         folded = folds[code]
         if folded < 0:

@@ -85,7 +85,7 @@ def test_where_nothing_can_be_written_it_is_computed(module: Path) -> None:
     assert fresh(module).squares().tolist() == [0, 1, 4, 9, 16]
 
 
-@pytest.mark.parametrize("table", [unicode.classes, unicode.fold_table, word_tables._kinds, plain_form._mapped])
+@pytest.mark.parametrize("table", [unicode.classes, unicode.fold_table, word_tables._kinds, plain_form._single, plain_form._several])
 def test_the_tables_of_characters_are_what_is_computed(table: Any) -> None:
     compute = table.__wrapped__.__wrapped__
     assert np.array_equal(table(), compute())
