@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from dataplane.corpus.byte_ranks import from_ranks, read_ranks
+from dataplane.corpus.tokenizer_sample import SampleParams
 from dataplane.errors import DataError, ModelMissing
 from dataplane.params import Params
 
@@ -73,25 +73,12 @@ class TokenizerParams(Params):
     vocab_size: int = Field(
         8192, ge=256 + len(SPECIAL_TOKENS), le=1 << 20, description="Tokens at most, the 256 bytes and 6 special tokens included."
     )
-    max_bytes: int = Field(20_000_000, ge=1, description="Bytes of text it is trained on at most, from the start of the mixture.")
+    max_bytes: int = Field(20_000_000, ge=1, description="Bytes of text it is trained on at most.")
+    sample: SampleParams = Field(
+        default_factory=lambda: SampleParams.parse(None, where="tokenizer.sample"),
+        description="Which part of the mixture's text that is, in shares of its own.",
+    )
     min_frequency: int = Field(2, ge=1, description="Times that a pair has to occur to be merged.")
-
-
-def sample(mixture: pa.Table, documents: pa.Table, params: TokenizerParams) -> pa.Array:
-    """The occurrences to train on: the start of the mixture, which has the shares of the whole.
-
-    Args:
-        mixture: Columns doc_id, position.
-        documents: Columns doc_id, n_bytes; every doc_id of the mixture.
-
-    Returns:
-        string [k], doc_ids in training order; a document that comes in several epochs is named as often.
-    """
-    order = np.argsort(mixture.column("position").to_numpy(), kind="stable")
-    doc_ids = mixture.column("doc_id").combine_chunks().take(pa.array(order))
-    places = pc.index_in(doc_ids, value_set=documents.column("doc_id").combine_chunks())
-    ends = np.cumsum(documents.column("n_bytes").combine_chunks().take(places).fill_null(0).to_numpy())
-    return doc_ids.slice(0, max(1, int(np.searchsorted(ends, params.max_bytes, side="right"))))
 
 
 def train(texts: Iterable[pa.Array], params: TokenizerParams) -> Tokenizer:

@@ -1,4 +1,4 @@
-"""tokenizer: mixture -> models/tokenizer. A byte-level BPE, trained on the start of the mixture."""
+"""tokenizer: mixture -> models/tokenizer. Trained on the start of the mixture, or on a sample with shares of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pyarrow as pa
 from tokenizers import Tokenizer
 
 from dataplane.corpus import tokenizer
+from dataplane.corpus.mixture_input import read_input
 from dataplane.corpus.tokenizer import FOLDER, TokenizerParams
+from dataplane.corpus.tokenizer_sample import start, weighted
 from dataplane.engine.cuts import Cuts
 from dataplane.engine.documents import sized
 from dataplane.engine.rows import BATCH_ROWS
@@ -40,13 +42,26 @@ def _save(trained: Any, folder: Path) -> None:
     partial.rename(folder)
 
 
-def _train(run: StageRun, params: TokenizerParams) -> Tokenizer:
+def _start(run: StageRun, params: TokenizerParams) -> pa.Array:
     documents = run.inputs["documents"]
     mixture = run.inputs["mixture"].to_table(columns=["doc_id", "position"])
     sizes = sized(documents.to_table(columns=["doc_id", "n_bytes"]), documents, run.inputs["cuts"])
-    sampled = tokenizer.sample(mixture, sizes, params)
+    return start(mixture, sizes, params.max_bytes)
+
+
+def _weighted(run: StageRun, params: TokenizerParams) -> pa.Array:
+    """Occurrences with the shares asked for; what was achieved goes to the metrics."""
+    documents, mixture, cuts = (run.inputs[name] for name in ("documents", "mixture", "cuts"))
+    found = read_input(documents, [mixture], params.sample.mixture(), cuts, run.root)
+    sampled = weighted(found.training, params.sample, params.max_bytes)
+    run.metrics({"sample": sampled.plan.to_json()})
+    return sampled.table.column("doc_id").combine_chunks()
+
+
+def _train(run: StageRun, params: TokenizerParams) -> Tokenizer:
+    sampled = _weighted(run, params) if params.sample.by else _start(run, params)
     run.metrics({"occurrences": len(sampled)})
-    return tokenizer.train(_texts(documents, Cuts.load(run.inputs["cuts"]), sampled), params)
+    return tokenizer.train(_texts(run.inputs["documents"], Cuts.load(run.inputs["cuts"]), sampled), params)
 
 
 def main() -> None:

@@ -22,7 +22,6 @@ from dataplane.corpus.tokenizer import (
     fertility,
     load,
     read_terms,
-    sample,
     save,
     token_id,
     train,
@@ -103,17 +102,6 @@ def test_a_missing_or_damaged_file_names_the_command_that_mends_it(tmp_path: Pat
     (tmp_path / trained.FILE).write_text("{}")
     with pytest.raises(ModelMissing, match="is not a tokenizer"):
         load(tmp_path)
-
-
-def test_the_sample_is_the_start_of_the_mixture_within_its_bytes() -> None:
-    mixture = pa.table({"doc_id": ["c", "a", "b", "a"], "position": [2, 0, 1, 3]})
-    documents = pa.table({"doc_id": ["a", "b", "c"], "n_bytes": [10, 20, 30]})
-    assert [sample(mixture, documents, params(max_bytes=n)).to_pylist() for n in (5, 35, 60, 1000)] == [
-        ["a"],
-        ["a", "b"],
-        ["a", "b", "c"],
-        ["a", "b", "c", "a"],
-    ]
 
 
 def test_fertility_counts_by_group() -> None:
