@@ -7,9 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import yaml
+from tokenizers import Tokenizer
 
 from dataplane import schema
-from dataplane.stages import tokenizer
+from dataplane.stages import tokenize, tokenizer
 
 ENGLISH = [f"The river number {i} runs to the sea, and the mill by the river grinds grain.\n" for i in range(30)]
 CHINESE = [f"第{i}条河流向大海，河边的水车磨着谷物。\n" for i in range(30)]
@@ -21,7 +22,8 @@ def root(put, project: Path) -> Path:  # type: ignore[no-untyped-def]
     n = len(TEXTS)
     of: dict[str, list[Any]] = {
         "doc_id": [f"{i:032x}" for i in range(n)], "source": ["s"] * n,
-        "kind": ["en"] * len(ENGLISH) + ["zh"] * len(CHINESE), "text": TEXTS, "n_bytes": [len(text.encode()) for text in TEXTS], "weight": [1.0] * n, "epoch": [0] * n, "position": list(range(n)),
+        "kind": ["en"] * len(ENGLISH) + ["zh"] * len(CHINESE), "text": TEXTS, "n_bytes": [len(text.encode()) for text in TEXTS],
+        "weight": [1.0] * n, "epoch": [0] * n, "position": list(range(n)),
     }  # fmt: skip
     for name, columns in (("documents", schema.DOCUMENTS), ("mixture", schema.MIXTURE)):
         put(name, pa.table({f.name: pa.array(of.get(f.name, [None] * n), f.type) for f in columns}, schema=columns))
@@ -53,3 +55,38 @@ def test_a_tokenizer_is_trained_on_the_shares_asked_for_which_its_metrics_tell(r
     groups = metrics(root, "tokenizer")["sample"]["groups"]
     assert {name: round(group["achieved"], 1) for name, group in groups.items()} == {"en": 0.5, "zh": 0.5}
     assert (root / tokenizer.FOLDER / "tokenizer.json").read_text() != only
+
+
+@pytest.mark.parametrize("model", ["bpe", "unigram", "sentencepiece_bpe", "sentencepiece_unigram"])
+def test_every_model_tells_what_it_loses_and_how_many_bytes_a_token_takes(root: Path, model: str) -> None:
+    if model != "bpe":
+        pytest.importorskip("sentencepiece")
+    put_params(root, vocab_size=360, model=model)
+    tokenizer.main()
+    told = metrics(root, "tokenizer")
+    lost = ["U+2581"] if model.startswith("sentencepiece") else []
+    assert told["round_trip"] == {"texts": len(TEXTS), "changed": 0, "changed_hostile": lost}
+    assert told["model"] == model
+    tokenize.main()
+    by_kind = metrics(root, "tokenize")["by_kind"]
+    made = Tokenizer.from_file(str(root / tokenizer.FOLDER / "tokenizer.json"))
+    for kind, texts in (("en", ENGLISH), ("zh", CHINESE)):
+        tokens = sum(len(made.encode(text, add_special_tokens=False).ids) for text in texts)
+        assert (by_kind[kind]["documents"], by_kind[kind]["tokens"]) == (len(texts), tokens)
+        assert by_kind[kind]["bytes_per_token"] == pytest.approx(sum(len(text.encode()) for text in texts) / tokens)
+
+
+def test_a_sentencepiece_file_is_taken_and_kept_beside_the_tokenizer(root: Path) -> None:
+    pytest.importorskip("sentencepiece")
+    put_params(root, vocab_size=360, model="sentencepiece_bpe")
+    tokenizer.main()
+    folder = root / tokenizer.FOLDER
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (root / "own.model").write_bytes(before["tokenizer.model"])
+    put_params(root, path="own.model")
+    tokenizer.main()
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert metrics(root, "tokenizer")["path"] == "own.model"
+    put_params(root)
+    tokenizer.main()
+    assert not (folder / "tokenizer.model").exists()
