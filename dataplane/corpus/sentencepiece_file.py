@@ -3,7 +3,9 @@
 A file is a protocol buffer: pieces with scores and types, and how text is written before it is cut. Only files that keep a text as it is
 are taken: one that normalises (NFKC, as T5 and XLM-R) gives other text back than it got.
 
-One character is lost all the same: SentencePiece writes a space as U+2581, so that a U+2581 of the text comes back as a space.
+One character is lost all the same: SentencePiece writes a space as U+2581, so that a U+2581 of the text comes back as a space. And a
+unigram model may take another of several ways to cut a text than the library, which sums scores in float32, where their sums are equal to
+that: the order of two pieces in a run of spaces, say.
 
 Source: google/sentencepiece, src/sentencepiece_model.proto; src/bpe_model.cc for the order of merges.
 """
@@ -78,6 +80,7 @@ def read_model(data: bytes, path: Path) -> SentencePieceModel:
         "puts white space behind words": bool(_last(training, 24, 0)),
         "has no bytes to fall back on": [piece.text for piece in pieces if piece.kind == BYTE] != list(_BYTES),
         "has pieces that are not used": UNUSED in kinds,
+        "has pieces with a space, which none of its texts has": any(" " in piece.text for piece in pieces),
         "spells pieces that are no text with letters that are no pieces": kind == UNIGRAM and not _spelled(pieces),
         "puts a space before texts and has pieces of its user": prefix and USER_DEFINED in kinds,
     }

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models
 
 from dataplane.corpus.sentencepiece_file import BYTE, CONTROL, NORMAL, UNKNOWN, from_model, puts_prefix, read_model
 from dataplane.corpus.tokenizer import SPECIAL_TOKENS, extend_vocabulary
@@ -34,7 +34,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "bpe": {"model_type": "bpe", "add_dummy_prefix": False},
     "unigram": {"model_type": "unigram", "add_dummy_prefix": False},
     "unigram with a space before": {"model_type": "unigram", "add_dummy_prefix": True},
-    "pieces of the user": {"model_type": "bpe", "add_dummy_prefix": False, "user_defined_symbols": ["  ", "    ", "<x>", "the"]},
+    "pieces of the user": {"model_type": "bpe", "add_dummy_prefix": False, "user_defined_symbols": ["\u2581" * 2, "\u2581" * 4, "<x>", "the"]},
     "pieces over spaces": {"model_type": "bpe", "add_dummy_prefix": False, "split_by_whitespace": False},
 }  # fmt: skip
 PATH = Path("x.model")
@@ -67,8 +67,11 @@ MADE = {name: both(data) for name, data in FILES.items()}
 def same_ids(made: tuple[Tokenizer, Any], texts: list[str]) -> None:
     tokenizer, library = made
     for text in texts:
-        ids = tokenizer.encode(text, add_special_tokens=False).ids
-        assert ids == library.encode(text), repr(text)
+        ids, expected = tokenizer.encode(text, add_special_tokens=False).ids, library.encode(text)
+        if isinstance(tokenizer.model, models.Unigram) and ids != expected:  # two cuts that its float32 cannot tell apart
+            assert sum(map(library.get_score, ids)) == pytest.approx(sum(map(library.get_score, expected)), rel=1e-6), repr(text)
+        else:
+            assert ids == expected, repr(text)
         assert tokenizer.decode(ids, skip_special_tokens=False) == text.replace("\u2581", " ")
 
 
@@ -115,7 +118,8 @@ def test_a_vocabulary_that_puts_a_space_before_texts_takes_no_terms() -> None:
         ({"treat_whitespace_as_suffix": True}, "puts white space behind words"),
         ({"model_type": "char"}, "neither BPE nor unigram"),
         ({"add_dummy_prefix": True, "user_defined_symbols": ["<x>"]}, "pieces of its user"),
-        ({"required_chars": "", "character_coverage": 0.5, "control_symbols": ["<☃>"]}, "letters that are no pieces"),
+        ({"user_defined_symbols": ["a b"]}, "pieces with a space"),
+        ({"required_chars": "", "control_symbols": ["<☃>"]}, "letters that are no pieces"),
     ],
 )
 def test_a_model_that_loses_text_is_refused_and_told_why(options: dict[str, Any], fault: str) -> None:
