@@ -34,7 +34,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "bpe": {"model_type": "bpe", "add_dummy_prefix": False},
     "unigram": {"model_type": "unigram", "add_dummy_prefix": False},
     "unigram with a space before": {"model_type": "unigram", "add_dummy_prefix": True},
-    "pieces of the user": {"model_type": "bpe", "add_dummy_prefix": False, "user_defined_symbols": ["\u2581" * 2, "\u2581" * 4, "<x>", "the"]},
+    "pieces of the user": {"model_type": "bpe", "add_dummy_prefix": False, "user_defined_symbols": ["▁▁", "▁▁▁▁", "<x>", "the"]},
     "pieces over spaces": {"model_type": "bpe", "add_dummy_prefix": False, "split_by_whitespace": False},
 }  # fmt: skip
 PATH = Path("x.model")
