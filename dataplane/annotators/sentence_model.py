@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -112,7 +113,8 @@ class SentenceModel:
         try:
             self._tokenizer = Tokenizer.from_file(str(inner / "tokenizer.json"))
             local = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
-            model = AutoModel.from_pretrained(str(inner), dtype=torch.float32, **local)
+            with _quiet():
+                model = AutoModel.from_pretrained(str(inner), dtype=torch.float32, **local)
         except Exception as error:  # tokenizers raises a bare Exception, transformers what its readers raise
             raise ModelMissing(f"{folder} cannot be loaded: {error}", where=_WHERE, fix="copy the model again") from error
         self._tokenizer.no_truncation()
@@ -197,6 +199,22 @@ class SentenceModel:
         pooled = states[:, 0] if self._cls else (states * weights).sum(axis=1) / weights.sum(axis=1)
         norms = np.linalg.norm(pooled, axis=1, keepdims=True)
         return np.asarray(pooled / np.where(norms > 0, norms, 1), np.float64)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without a progress bar, and without the report of weights that no vector needs, as those of a pooler."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _spread(count: int, most: int) -> list[int]:

@@ -115,6 +115,16 @@ def find_duplicates(vectors: Vectors, rank: I64, groups: U64, spread: U64, param
     return stars, parts
 
 
+def pair_cosines(values: I16, left: I64, right: I64) -> F64:
+    """Cosine of each pair of rows: float64 [k], NaN where one has no vector."""
+    found = np.empty(len(left))
+    for start in range(0, len(left), _ROWS):
+        a, b = (values[rows[start : start + _ROWS]].astype(np.float64) for rows in (left, right))
+        sizes = np.sqrt(np.einsum("ij,ij->i", a, a) * np.einsum("ij,ij->i", b, b))
+        found[start : start + _ROWS] = np.einsum("ij,ij->i", a, b) / np.where(sizes > 0, sizes, np.nan)
+    return found
+
+
 def _by(labels: npt.NDArray[Any], rows: I64) -> list[I64]:
     """The rows of each label."""
     order = np.argsort(labels, kind="stable")

@@ -17,7 +17,7 @@ from dataplane import schema
 from dataplane.corpus import exact, minhash, semantic, simhash
 from dataplane.corpus.attributes import Attributes
 from dataplane.corpus.banding import Work
-from dataplane.corpus.clusters import SEMANTIC, URL, Standing, Stars, duplicate_rows
+from dataplane.corpus.clusters import HOW, SEMANTIC, URL, Standing, Stars, duplicate_rows
 from dataplane.corpus.dedup_params import DedupParams
 from dataplane.corpus.repeat_rows import counts as told_repeats
 from dataplane.corpus.repeat_rows import repeat_rows, texts_in_order
@@ -153,19 +153,23 @@ def by_meaning(corpus: Corpus, standing: Standing, rank: I64, groups: U64, param
     if not of.vectors:
         return standing, {}
     column = corpus.attributes.column(of.vectors)
-    places = np.where(standing.how == 0, np.arange(len(rank)), -1)
+    left = standing.how == 0
 
     def spilled() -> Iterator[tuple[I64, pa.Array]]:
         for batch in corpus.documents.batches(["doc_id", column], batch_size=SIGNATURE_ROWS):
-            found = pc.index_in(batch.column("doc_id"), corpus.ids)
-            known = pc.fill_null(found, 0).to_numpy().astype(np.int64)
-            yield np.where(found.is_valid().to_numpy(zero_copy_only=False), places[known], -1), batch.column(column)
+            places = pc.fill_null(pc.index_in(batch.column("doc_id"), corpus.ids), -1)
+            yield places.to_numpy(zero_copy_only=False).astype(np.int64), batch.column(column)
 
     with spill_folder(corpus.journal / "spill") as folder:
         vectors = semantic.read_vectors(spilled(), len(rank), folder)
-        stars, parts = semantic.find_duplicates(vectors, rank, groups, hash128(corpus.ids)[:, 0].copy(), of)
-    told = {"compared": len(vectors.rows), "without_vector": int((standing.how == 0).sum()) - len(vectors.rows), "parts": parts}
-    return standing.then(stars.leader, stars.similarity, SEMANTIC), told | {"threshold": of.threshold, "version": semantic.VERSION}
+        among = semantic.Vectors(vectors.values, vectors.rows[left[vectors.rows]])
+        stars, parts = semantic.find_duplicates(among, rank, groups, hash128(corpus.ids)[:, 0].copy(), of)
+        found = standing.then(stars.leader, stars.similarity, SEMANTIC)
+        # Those that went before for one that goes now were never compared with their new keeper: the cosine says how alike they are.
+        moved = np.flatnonzero(~left & (found.leader != standing.leader) & (found.how == HOW.index(SEMANTIC)))
+        found.similarity[moved] = semantic.pair_cosines(vectors.values, moved, found.leader[moved])
+    told = {"compared": len(among.rows), "without_vector": int(left.sum()) - len(among.rows), "parts": parts}
+    return found, told | {"threshold": of.threshold, "version": semantic.VERSION}
 
 
 def passages(corpus: Corpus, standing: Standing, rank: I64, groups: U64, params: RepeatsParams) -> Repeats:

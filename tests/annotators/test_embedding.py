@@ -95,13 +95,14 @@ def test_a_text_has_the_same_vector_in_any_company(folder: Path, batch_size: int
     assert np.array_equal(together[-1], np.zeros(16))
 
 
-def test_the_operator_keeps_whole_numbers_and_none_without_tokens(folder: Path) -> None:
+def test_the_operator_keeps_whole_numbers_and_none_without_tokens(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     operator = Embedding({"model": str(folder)})
     operator.open()
     found = operator.annotate(pa.record_batch({"text": pa.array([*SHORT, "", None, " \n"], pa.large_string())}))
     expected = whole_numbers(model(folder).encode(SHORT)[0]).tolist()
     assert found["vector"].to_pylist() == [*expected, None, None, None]
     assert found["share"].to_pylist() == [1.0] * len(SHORT) + [0.0] * 3
+    assert capfd.readouterr().err == ""
 
 
 def test_the_content_of_the_model_is_part_of_the_identity(tmp_path: Path, folder: Path) -> None:
