@@ -186,8 +186,8 @@ def test_simhash_is_another_method_of_the_same_stage(ids: dict[str, str], projec
 
 
 VECTORS = {  # near_0's and zh_0's text say the same; `short` is almost like `near_2`; `alone` has no vector
-    "near_0": [4000, 0, 0], "near_1": [3990, 282, 0], "near_2": [0, 4000, 0],
-    "copy_of_near_1": [3990, 282, 0], "copy_of_near_0": [4000, 0, 0], "alone": None, "zh_0": [3980, 400, 0], "zh_1": [3980, 399, 0], "short": [0, 3900, 889], "empty": None,
+    "near_0": [4000, 0, 0], "near_1": [3990, 282, 0], "near_2": [0, 4000, 0], "copy_of_near_1": [3990, 282, 0],
+    "copy_of_near_0": [4000, 0, 0], "alone": None, "zh_0": [3980, 400, 0], "zh_1": [3980, 399, 0], "short": [0, 3900, 889], "empty": None,
 }  # fmt: skip
 
 
