@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numba.cpython.unsafe.numbers import trailing_zeros
 
 from dataplane.kernels.hashing import SEEDS, hash128, xxh64
+from dataplane.kernels.kept import kept
 from dataplane.kernels.pointers import U8P, pointer, read64, write64
 from dataplane.kernels.unicode import BOUNDS, FOLDS, OCTETS, decode, text_buffers
 
@@ -57,7 +58,6 @@ def plain_form(text: pa.Array) -> pa.Array:
     return pc.utf8_lower(pc.utf8_normalize(text, form="NFKC"))
 
 
-@lru_cache(maxsize=1)
 def _mapped() -> tuple[npt.NDArray[np.int32], U64, npt.NDArray[np.int64]]:
     """What each code point becomes.
 
@@ -65,6 +65,22 @@ def _mapped() -> tuple[npt.NDArray[np.int32], U64, npt.NDArray[np.int64]]:
         int32 [code points], -1 where that hangs on its neighbours or is too long; from `_SEVERAL` on, which of these it is: uint64 [k],
         UTF-8 of several characters, and int64 [k], how many bytes of it count
     """
+    words = _several()
+    return _single(), words, (words.view(np.uint8).reshape(-1, 8) != 0).sum(axis=1)
+
+
+@kept()
+def _single() -> npt.NDArray[np.int32]:
+    return _forms()[0]
+
+
+@kept()
+def _several() -> U64:
+    return np.array([int.from_bytes(form.ljust(8, b"\0"), sys.byteorder) for form in _forms()[1]], np.uint64)
+
+
+@lru_cache(maxsize=1)
+def _forms() -> tuple[npt.NDArray[np.int32], list[bytes]]:
     composed = _seconds()
     codes = [c for c in range(_LAST + 1) if c not in _SURROGATES]
     normal = pc.utf8_normalize(pa.array(map(chr, codes), pa.large_string()), form="NFKC")
@@ -78,8 +94,7 @@ def _mapped() -> tuple[npt.NDArray[np.int32], U64, npt.NDArray[np.int64]]:
         elif after and len(after.encode()) <= 2 * len(chr(code).encode()):
             table[code] = _SEVERAL + len(several)
             several.append(after.encode())
-    words = np.array([int.from_bytes(form.ljust(8, b"\0"), sys.byteorder) for form in several], np.uint64)
-    return table, words, np.array([len(form) for form in several], np.int64)
+    return table, several
 
 
 def _seconds() -> frozenset[str]:
