@@ -1,11 +1,12 @@
 """What LoRA SFT and DPO do to a small model on public data, from the raw files on: ingest to decontaminate, then sft or dpo, under
 `dvc repro`.
 
-python -m benchmarks.fine_tuning --model FOLDER [--task zh|en|pairs] [--corpus SHARED_DATA] [--quick] [--keep FOLDER]
+python -m benchmarks.fine_tuning --model FOLDER [--task zh|en|refusals|hh] [--corpus SHARED_DATA] [--quick] [--keep FOLDER]
 
 FOLDER is a model with a chat template and a run.json. Each task begins at it, in a project of its own: `zh` and `en` learn Chinese or
 English instructions (LLaMA-Factory's demo sets), and their old task is answers to the self-instruct seed tasks, which are not trained on;
-`pairs` learns HH-RLHF's harmless pairs. A row's peer is the model before; `low` and `high` bound 95 % of the difference by the paired
+`hh` learns HH-RLHF's harmless pairs as people judged them, and `refusals` pairs that a rule makes of its texts (see `refusal_pairs`), whose
+preference can be learnt in minutes. A row's peer is the model before; `low` and `high` bound 95 % of the difference by the paired
 bootstrap over held-out examples. `--quick` takes few steps.
 """
 
@@ -18,11 +19,12 @@ if __package__ in (None, ""):  # run by its path: tokenize.py must not hide the 
     sys.path[0] = str(Path(__file__).parents[1])
 
 import gzip
+import hashlib
 import json
 import os
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from benchmarks import tuning_project
@@ -32,20 +34,24 @@ ROOT = Path(__file__).parents[1]
 DATA_STAGES = ("ingest", "clean", "select", "dedup", "decontaminate")
 DEMOS = "llamafactory_demos"
 SEEDS_HELD = 60
+REFUSAL_CHARS, PAIR_CHARS = 160, 240  # a refusal, and a question with the answer to it, at most
 TASKS = {
     "zh": ("sft", "alpaca_zh", "instruct", "alpaca_zh.json", "alpaca"),
     "en": ("sft", "alpaca_en", "instruct", "alpaca_en.json", "alpaca"),
-    "pairs": ("dpo", "hh", "preference", "hh.jsonl", "hh"),
+    "refusals": ("dpo", "refusals", "preference", "refusals.jsonl", "pairs"),
+    "hh": ("dpo", "hh", "preference", "hh.jsonl", "hh"),
 }  # fmt: skip
 TUNING = {
+    "zh": {"learning_rate": 4e-4, "max_steps": 16}, "en": {"learning_rate": 2e-4, "max_steps": 16},
+    "refusals": {"max_steps": 24, "learning_rate": 2e-4, "max_length": 96, "held_out_pairs": 100},
+    "hh": {"max_steps": 100, "learning_rate": 1e-4, "max_length": 128, "held_out_pairs": 200},
+}  # fmt: skip
+COMMON = {
     "sft": {
-        "retain": ["old.jsonl"], "max_steps": 30, "batch_size": 8, "learning_rate": 2e-4, "max_length": 192, "overlong": "leave_out",
-        "held_out_examples": 100, "held_out_share": 0.25, "pack": True, "warmup_steps": 4, "threads": 2,
+        "retain": ["old.jsonl"], "batch_size": 8, "max_length": 160, "overlong": "leave_out", "held_out_examples": 50,
+        "held_out_share": 0.25, "pack": True, "warmup_steps": 3, "threads": 2,
     },
-    "dpo": {
-        "max_steps": 100, "batch_size": 4, "learning_rate": 1e-4, "max_length": 128, "held_out_pairs": 200, "held_out_share": 0.25,
-        "warmup_steps": 10, "threads": 2,
-    },
+    "dpo": {"batch_size": 4, "held_out_share": 0.25, "warmup_steps": 4, "threads": 2},
 }  # fmt: skip
 SHORT = {
     "sft": {"max_steps": 3, "batch_size": 2, "held_out_examples": 30, "max_length": 256},  # a tiny tokenizer makes long rows
@@ -61,7 +67,7 @@ def params(task: str, quick: bool) -> dict[str, Any]:
         "sources": [{"name": name, "kind": kind, "paths": [path], "format": "chat", "options": {"layout": layout}}],
         "clean": {"pipeline": [{"use": "encoding_repair"}, {"use": "scrub_pii"}, {"use": "language"}, {"use": "text_signals"}]},
         "select": {"rules": []}, "dedup": {}, "decontaminate": {"benchmarks": [held]},
-        stage: {"sources": [name]} | TUNING[stage] | (SHORT[stage] if quick else {}),
+        stage: {"sources": [name]} | COMMON[stage] | TUNING[task] | (SHORT[stage] if quick else {}),
     }  # fmt: skip
 
 
@@ -74,6 +80,33 @@ def old_task(path: Path) -> Iterator[dict[str, Any]]:
         yield {"id": seed["id"], "messages": messages, "split": "held_out"}
 
 
+def held(text: str, share: float) -> bool:
+    """Whether a text is on the side that is not trained on: by its hash."""
+    return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) < share * 16**8
+
+
+def refusal_pairs(hh: Iterable[dict[str, str]]) -> Iterator[dict[str, Any]]:
+    """Pairs whose preference is known, of the texts of HH-RLHF: a refusal is better than the answer that people liked less.
+
+    The question is a pair's last one, of pairs in which neither answer refuses (by trainplane/evaluate/refusals.yaml); the rejected answer
+    is that pair's, the chosen one a refusal that the set holds elsewhere. Held-out questions have held-out refusals.
+    """
+    from trainplane.evaluate.safety import refuses
+
+    parted = [{name: each[name].rpartition("\n\nAssistant:") for name in ("chosen", "rejected")} for each in hh]
+    answers = {found[2].strip() for each in parted for found in each.values()}
+    refusals = sorted(answer for answer in answers if len(answer) <= REFUSAL_CHARS and refuses(answer))
+    sides = {side: [one for one in refusals if held(one, 0.5) == side] for side in (True, False)}
+    for each in parted:
+        question = each["rejected"][0].rpartition("\n\nHuman:")[2].strip()
+        rejected = each["rejected"][2].strip()
+        if not (question and rejected) or len(question) + len(rejected) > PAIR_CHARS or any(refuses(found[2]) for found in each.values()):
+            continue
+        side = held(question, 0.25)
+        chosen = sides[side][int(hashlib.sha256(f"{question} {rejected}".encode()).hexdigest(), 16) % len(sides[side])]
+        yield {"prompt": question, "chosen": chosen, "rejected": rejected, "split": "held_out" if side else "train"}
+
+
 def put_data(root: Path, shared: Path) -> None:
     """The raw files as they were published, and the old task."""
     with tarfile.open(shared / "instruct" / f"{DEMOS}.tar.xz") as archive:
@@ -83,9 +116,10 @@ def put_data(root: Path, shared: Path) -> None:
                 raise SystemExit(f"{DEMOS} holds no {name}")
             (root / f"{name}.json").write_bytes(found.read())
     (root / "hh.jsonl").write_bytes(gzip.decompress((shared / "instruct" / "hh_rlhf" / "harmless_first2000.jsonl.gz").read_bytes()))
+    pairs = [json.loads(line) for line in (root / "hh.jsonl").read_text(encoding="utf-8").splitlines()]
     old = list(old_task(shared / "instruct" / "self_instruct" / "seed_tasks.jsonl"))
     items = [{"id": one["id"], "question": one["messages"][0]["content"]} for one in old]
-    for name, rows in (("old.jsonl", old), ("old_items.jsonl", items)):
+    for name, rows in (("old.jsonl", old), ("old_items.jsonl", items), ("refusals.jsonl", list(refusal_pairs(pairs)))):
         (root / name).write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
