@@ -91,9 +91,9 @@ def _trial(folder: Path, rng: random.Random, seconds: tuple[float, float], most:
         at = rng.uniform(0, seconds[0] if in_start else seconds[1])
         if not _killed(run, folder, in_start, ranks, at, trial):
             break
-        about = {"ranks": ranks, "in_start": in_start, "seconds": round(at, 3), "steps": _steps(folder), "checkpoints": _checkpoints(folder)}
+        found = {"steps": _steps(folder), "checkpoints": _checkpoints(folder)}
         faults = _faults_of_resume(folder, expected)
-        trial.kills.append(about | {"exact": not faults})
+        trial.kills.append({"ranks": ranks, "in_start": in_start, "seconds": round(at, 3), **found, "exact": not faults})
         trial.faults += faults
     return trial
 

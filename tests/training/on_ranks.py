@@ -24,6 +24,8 @@ LAYOUTS: list[tuple[int, dict[str, Any]]] = [
     (2, {"zero_stage": 1, "parallel": {"sequence": 2}}), (4, {"zero_stage": 2, "parallel": {"sequence": 2}}),
     (4, {"zero_stage": 3, "parallel": {"sequence": 2}}),
     (2, {"activation_checkpointing": True, "parallel": {"sequence": 2}}),
+    (2, {"parallel": {"pipeline": 2}}), (4, {"parallel": {"pipeline": 2}}), (4, {"zero_stage": 1, "parallel": {"pipeline": 2}}),
+    (2, {"activation_checkpointing": True, "parallel": {"pipeline": 2}}),
     (2, {"activation_checkpointing": True}), (2, {"activation_checkpointing": True, "zero_stage": 3}),
 ]  # fmt: skip
 

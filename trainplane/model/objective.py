@@ -84,11 +84,17 @@ class Objective:
         Source: z-loss, PaLM, Chowdhery et al. 2022, arXiv:2204.02311, section 5.
         """
         import torch
-        from torch.nn.functional import cross_entropy
 
         labels_BT, logits_BTV = torch.from_numpy(batch.labels).to(device), self.logits(model, batch, device)
         if self.share is not None:
             labels_BT = self.share.mine(labels_BT).contiguous()
-        flat = cross_entropy(logits_BTV.flatten(0, 1), labels_BT.flatten(), ignore_index=IGNORED, reduction="none")
-        penalty = z_loss * logits_BTV.logsumexp(-1)[labels_BT != IGNORED].square().sum() if z_loss else flat.new_zeros(())
-        return flat.view(labels_BT.shape), penalty
+        return token_losses(logits_BTV, labels_BT, z_loss)
+
+
+def token_losses(logits_BTV: Any, labels_BT: Any, z_loss: float) -> tuple[Any, Any]:
+    """As `Objective.losses`, from float32 logits."""
+    from torch.nn.functional import cross_entropy
+
+    flat = cross_entropy(logits_BTV.flatten(0, 1), labels_BT.flatten(), ignore_index=IGNORED, reduction="none")
+    penalty = z_loss * logits_BTV.logsumexp(-1)[labels_BT != IGNORED].square().sum() if z_loss else flat.new_zeros(())
+    return flat.view(labels_BT.shape), penalty

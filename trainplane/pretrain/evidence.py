@@ -68,11 +68,11 @@ def rerun(engine: Engine, batch: Batch) -> dict[str, Any]:
 
     Returns:
         "anomaly": where the first NaN arose, None where there was none; "layers": the norms of weights and gradients of each layer. Under
-        ZeRO 3 no rank has whole layers, and nothing is computed.
+        ZeRO 3 and in a pipeline no rank has all layers, and nothing is computed.
     """
     import torch
 
-    if engine.params.zero_stage == 3:
+    if engine.params.zero_stage == 3 or engine.pipeline is not None:
         return {"anomaly": None, "layers": []}
     named = [(name, p) for name, p in engine.deepspeed.module.named_parameters() if p.requires_grad]
     gradients: list[Any] = [torch.zeros_like(p, dtype=torch.float32) for _, p in named]

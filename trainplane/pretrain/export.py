@@ -18,7 +18,9 @@ TOLERANCE = 1e-5  # of a logit; the same weights through the same kernels
 
 @contextmanager
 def whole_weights(engine: Engine) -> Iterator[None]:
-    """Has every rank hold all weights for the while; under ZeRO 3 each holds a part. Every rank has to enter."""
+    """Has every rank hold all weights for the while; under ZeRO 3 and in a pipeline each holds a part. Every rank has to enter."""
+    if engine.pipeline is not None:
+        engine.pipeline.gather(engine.model)
     if engine.params.zero_stage < 3:
         yield
         return
@@ -36,7 +38,7 @@ def check_export(engine: Engine, folder: Path, batch: Batch) -> None:
     """
     import torch
 
-    trained, loaded = engine.deepspeed.module, load(folder)
+    trained, loaded = engine.model, load(folder)
     for name, saved in loaded.state_dict().items():
         own = trained.state_dict()[name].detach().cpu().float()
         if own.shape != saved.shape or not torch.equal(own, saved.float()):

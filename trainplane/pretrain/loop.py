@@ -266,8 +266,7 @@ class Trainer:
 
 def _flops(engine: Engine, length: int) -> float:
     """Operations of a token; a config that does not tell its layers counts without attention."""
-    module = engine.deepspeed.module
-    layers, width = (int(getattr(module.config, name, 0)) for name in ("num_hidden_layers", "hidden_size"))
+    layers, width = (int(getattr(engine.model.config, name, 0)) for name in ("num_hidden_layers", "hidden_size"))
     return flops_per_token(engine.n_parameters, layers, width, length)
 
 
