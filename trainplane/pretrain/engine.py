@@ -82,6 +82,8 @@ class Engine:
 
         torch.set_num_threads(params.threads)
         torch.use_deterministic_algorithms(not torch.cuda.is_available())
+        # Or else each buffer is filled with NaN when it is made: gigabytes a step, where ZeRO takes one for gradients.
+        torch.utils.deterministic.fill_uninitialized_memory = False
         staged = params.parallel.pipeline > 1
         if params.activation_checkpointing and not staged:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
