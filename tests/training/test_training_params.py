@@ -100,6 +100,7 @@ def test_every_schedule_warms_up_and_keeps_between_floor_and_peak(schedule: str)
         ({"zero_stage": 2, "parallel": {"pipeline": 2}}, 2, "pipeline parallelism goes with zero_stage 0 or 1"),
         ({"parallel": {"pipeline": 2, "tensor": 2}}, 4, "pipeline parallelism goes with no other"),
         ({"objective": "masked", "parallel": {"pipeline": 2}}, 2, "pipeline parallelism is for objective causal"),
+        ({"precision": "bf16", "parallel": {"pipeline": 2}}, 2, "pipeline parallelism in bf16 needs zero_stage 1"),
         ({"compile": True, "parallel": {"pipeline": 2}}, 2, "pipeline parallelism goes without compile"),
         ({"parallel": {"sequence": 2, "tensor": 2}}, 4, "sequence parallelism goes with no other"),
         ({"precision": "fp16"}, 1, "fp16 needs zero_stage"),
