@@ -4,7 +4,7 @@ python -m benchmarks.scaling [--quick] [--documents N ...] [--corpus PATH] [--sh
 
 Each size runs in a process of its own, so that its memory is its own. A share of the documents are near-copies of others: each hash
 function differs with probability 0.1. Signatures are verified by themselves (`verify: estimate`), so that no text is needed and --corpus is
-unused. `disk` is what lies in the folder of the pass at its end, files of keys being gone by then; `keys` is what those take before.
+unused. `disk` is what lies in the folder of the pass when clustering begins, files of keys being gone by then; `keys` is what those took.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ def measure(n: int, share: float) -> dict[str, Any]:
         work = Work(lambda: made.append(Made(blocks(n, share, params.width()))) or made[-1], rank, np.zeros(0, np.uint64))
         sharers = find_sharers(work, params.cut(), folder)
         banded = time.process_time() - started - sum(each.seconds for each in made)
+        disk = sum(path.stat().st_size for path in folder.iterdir())
         started = time.process_time()
         stars = greedy_stars(sharers, n, lambda _, __, shares: shares, params.threshold, params.threshold, folder)
         clustered = time.process_time() - started
         wall = time.perf_counter() - begun - sum(each.wall for each in made)
-        disk = sum(path.stat().st_size for path in folder.iterdir())
     return {
         "documents": made[0].documents,
         "banding_s": round(banded, 2),

@@ -6,7 +6,7 @@ each other are therefore not thrown together, as the components of a graph of si
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,8 +26,9 @@ I64 = npt.NDArray[np.int64]
 URL = "url"
 HOW = ("", URL, "exact", "minhash", "simhash")  # what drops documents, in the order of the steps
 
-# Documents after which the pages of mapped arrays that were touched are let go. The system maps a file's neighbouring pages with the one
-# that is asked for, so that few documents touch much of it.
+# Where a component of documents is too large to be held, the pages of mapped arrays that were touched are let go after so many documents.
+# The system maps a file's neighbouring pages with the one that is asked for, so that few documents touch much of it.
+_HELD_BYTES = 256 << 20  # of signatures
 _STEP = 500
 
 # A document, some others [k], the share of hashes that each has in common with it [k] -> similarities [k].
@@ -49,14 +50,16 @@ class Stars:
     full: int
 
 
-def greedy_stars(sharers: Sharers, n: int, similar: Similar, chance: float, threshold: float, folder: Path, *, bits: bool = False) -> Stars:
+def greedy_stars(
+    partitions: Iterable[Sharers], n: int, similar: Similar, chance: float, threshold: float, folder: Path, *, bits: bool = False
+) -> Stars:
     """Puts each document behind the kept document most like it, or keeps it.
 
-    Documents come by rank; each is compared with the documents kept so far that share a bucket with it, so the outcome depends on
-    ranks and texts alone. Of equals, the one of the best rank is taken.
+    Documents of a partition come by rank; each is compared with the documents kept so far that share a bucket with it, so the outcome
+    depends on ranks and texts alone. Of equals, the one of the best rank is taken.
 
     Args:
-        sharers: The documents that share buckets.
+        partitions: The documents that share buckets; those of two partitions share none.
         n: Documents in all.
         similar: Similarity of a document with each of some others.
         chance: Lowest share of equal hashes (or bits) that is worth a comparison.
@@ -68,16 +71,21 @@ def greedy_stars(sharers: Sharers, n: int, similar: Similar, chance: float, thre
         OSError: The disk is full.
     """
     stars = Stars(np.arange(n, dtype=np.int64), np.ones(n), 0)
+    full = sum(_place(sharers, stars, similar, chance, threshold, folder / "leaders", bits) for sharers in partitions)
+    return replace(stars, full=full)
+
+
+def _place(sharers: Sharers, stars: Stars, similar: Similar, chance: float, threshold: float, path: Path, bits: bool) -> int:
+    """Puts the documents of a partition where they belong; returns how often a bucket had no room for a leader."""
     bounds = np.minimum(sharers.sizes - 1, MAX_LEADERS_IN_BUCKET)
     room = np.concatenate([np.zeros(1, np.int64), np.cumsum(bounds, dtype=np.int64)])
-    leaders = reserved(folder / "leaders", (int(room[-1]),), np.int32)
-    filled = np.zeros(len(bounds), np.uint8)
+    leaders = reserved(path, (int(room[-1]),), np.int32)
     widest = int(np.diff(sharers.starts).max(initial=0)) * MAX_LEADERS_IN_BUCKET
     found, estimates = np.empty(widest, np.int32), np.empty(widest)
-    lists = (sharers.starts, sharers.buckets, room, leaders, filled)
+    lists = (sharers.starts, sharers.buckets, room, leaders, np.zeros(len(bounds), np.uint8))
     about = (sharers.signatures, sharers.rows, sharers.groups, bits, chance)
-    at, full = 0, 0
-    for stop in [*range(_STEP, len(sharers.docs), _STEP), len(sharers.docs)]:
+    at, full, step = 0, 0, _STEP if sharers.signatures.nbytes > _HELD_BYTES else max(1, len(sharers.docs))
+    for stop in [*range(step, len(sharers.docs), step), len(sharers.docs)]:
         while at < stop:
             at, count, missed = advance(at, *lists, *about, stop, found, estimates)
             full += missed
@@ -93,7 +101,8 @@ def greedy_stars(sharers: Sharers, n: int, similar: Similar, chance: float, thre
             at += 1
         for array in (sharers.signatures, sharers.buckets, leaders):
             let_go(array)
-    return replace(stars, full=full)
+    path.unlink(missing_ok=True)
+    return full
 
 
 @dataclass(frozen=True)

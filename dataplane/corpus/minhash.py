@@ -28,6 +28,7 @@ from dataplane.kernels import minhash
 from dataplane.params import Params
 
 F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
@@ -111,11 +112,11 @@ class _Comparison:
         texts_of: Texts by index.
         known: What was compared before.
         words: Words in a shingle.
-        sequence: int64, the documents in the order in which they will be asked for.
+        sequence: int32, the documents in the order in which they will be asked for.
         n: Documents in all.
     """
 
-    def __init__(self, texts_of: TextsOf, known: Similarities, words: int, sequence: I64, n: int) -> None:
+    def __init__(self, texts_of: TextsOf, known: Similarities, words: int, sequence: I32, n: int) -> None:
         self.texts_of, self.known, self.words, self.sequence = texts_of, known, words, sequence
         self._place = np.empty(n, np.int32)
         self._place[sequence] = np.arange(len(sequence), dtype=np.int32)

@@ -20,6 +20,7 @@ from dataplane.params import digest
 from dataplane.snapshot import Snapshot
 
 UNIT_ROWS = 4096
+SCAN_ROWS = 1 << 16
 
 
 class DocumentsTask(RowsTask):
@@ -52,12 +53,11 @@ class DocumentsTask(RowsTask):
 
         A unit's key changes with the chosen documents' ids, texts, `columns` and cuts, and with nothing else: signals may come and go.
         """
-        documents, ids, cuts = inputs[0], inputs[1 : 1 + self._n_ids], self._cuts(inputs)
-        wanted, data = members(ids), documents.open()
-        found = []
-        for offset, count in (unit.work for unit in ranges(documents, UNIT_ROWS)):
-            rows, total, at = [], 0, offset
-            for batch in data.batches(self.told_by, None, UNIT_ROWS, offset, count):
+        documents, cuts, found, at = inputs[0], self._cuts(inputs), [], 0
+        wanted = members(self._ids(inputs))
+        for part in _cut_into([unit.work[1] for unit in ranges(documents, UNIT_ROWS)], documents.batches(self.told_by, None, SCAN_ROWS)):
+            rows, total = [], 0
+            for batch in part:
                 places = np.flatnonzero(wanted.hold(batch.column("doc_id")))
                 own = batch.take(pa.array(places))
                 total += sum128(_told(own.column("doc_id"), row_hashes(own), cuts))
@@ -78,12 +78,35 @@ class DocumentsTask(RowsTask):
         ids, hashes = super()._told(inputs, unit)
         return ids, _told(ids, hashes, self._cuts(inputs))
 
+    def _known(self, inputs: Sequence[Snapshot], ids: pa.Array, done: set[str]) -> U64:
+        wanted, chosen, cuts = Members.of(ids), members(self._ids(inputs)), self._cuts(inputs)
+        found = [np.zeros((0, 2), np.uint64)]
+        for batch in inputs[0].batches(self.told_by, None, SCAN_ROWS):
+            own = chosen.rows(wanted.rows(batch))
+            found.append(_told(own.column("doc_id"), row_hashes(own), cuts))
+        return np.concatenate(found)
+
+    def _ids(self, inputs: Sequence[Snapshot]) -> Sequence[Snapshot]:
+        return inputs[1 : 1 + self._n_ids]
+
     def _cuts(self, inputs: Sequence[Snapshot]) -> Cuts | None:
         return Cuts.load(inputs[-1]) if len(inputs) > 1 + self._n_ids else None
 
     @abstractmethod
     def rows(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Rows made of one batch of chosen documents."""
+
+
+def _cut_into(counts: Sequence[int], batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """The rows of some batches in parts of so many: one scan for all, since each one that is begun takes milliseconds."""
+    left = None
+    for count in counts:
+        part = []
+        while count:
+            left = left if left else next(batches)
+            part.append(left.slice(0, count))
+            count, left = count - len(part[-1]), left.slice(count)
+        yield part
 
 
 def chosen_ids(snapshots: Sequence[Snapshot]) -> pa.Array:

@@ -137,11 +137,15 @@ class RowsTask(TableTask):
         seen = self._find_earlier(journal) if undone else []
         if not seen:
             return [None] * len(undone)
-        # No row of a unit that the journal knows can be in another one.
-        gone = [unit for unit in self.parts(seen) if unit.key not in done]
-        known = Members(np.concatenate([np.zeros((0, 2), np.uint64), *(self._told(seen, unit)[1] for unit in gone)]))
         now = [self._told(self.inputs, unit) for unit in undone]
+        known = Members(self._known(seen, pa.concat_arrays([ids for ids, _ in now]), done))
         return self._places([ids for ids, _ in now], [~known.among(hashes) for _, hashes in now])
+
+    def _known(self, inputs: Sequence[Snapshot], ids: pa.Array, done: set[str]) -> U64:
+        """Hashes [m, 2] of rows in these versions of the inputs, those of some doc_ids among them."""
+        # No row of a unit that the journal knows can be in another one.
+        gone = [unit for unit in self.parts(inputs) if unit.key not in done]
+        return np.concatenate([np.zeros((0, 2), np.uint64), *(self._told(inputs, unit)[1] for unit in gone)])
 
     def _find_earlier(self, journal: Journal) -> list[Snapshot]:
         """The inputs of the last run under this identity; notes what it wrote. Empty where something of it is gone."""

@@ -15,6 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from dataplane.kernels.pointers import read64
+
 U64 = npt.NDArray[np.uint64]
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
@@ -37,14 +39,6 @@ def _rotate(x, bits):  # type: ignore[no-untyped-def]
     return (x << bits) | (x >> (np.uint64(64) - bits))
 
 
-@nb.njit(nb.uint64(_OCTETS, nb.int64), inline="always", cache=True, nogil=True)
-def _read64(data, at):  # type: ignore[no-untyped-def]
-    word = np.uint64(0)
-    for i in range(8):
-        word |= np.uint64(data[at + i]) << np.uint64(8 * i)
-    return word
-
-
 @nb.njit("uint64(uint64, uint64)", inline="always", cache=True, nogil=True)
 def _round(accumulator, lane):  # type: ignore[no-untyped-def]
     return _rotate(accumulator + lane * _P2, np.uint64(31)) * _P1
@@ -58,10 +52,10 @@ def xxh64(data, start, stop, seed):  # type: ignore[no-untyped-def]
     if length >= 32:
         a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
         while at + 32 <= stop:
-            a = _round(a, _read64(data, at))
-            b = _round(b, _read64(data, at + 8))
-            c = _round(c, _read64(data, at + 16))
-            d = _round(d, _read64(data, at + 24))
+            a = _round(a, read64(data, at))
+            b = _round(b, read64(data, at + 8))
+            c = _round(c, read64(data, at + 16))
+            d = _round(d, read64(data, at + 24))
             at += 32
         h = _rotate(a, np.uint64(1)) + _rotate(b, np.uint64(7)) + _rotate(c, np.uint64(12)) + _rotate(d, np.uint64(18))
         for lane in (a, b, c, d):
@@ -70,7 +64,7 @@ def xxh64(data, start, stop, seed):  # type: ignore[no-untyped-def]
         h = seed + _P5
     h += np.uint64(length)
     while at + 8 <= stop:
-        h = _rotate(h ^ _round(np.uint64(0), _read64(data, at)), np.uint64(27)) * _P1 + _P4
+        h = _rotate(h ^ _round(np.uint64(0), read64(data, at)), np.uint64(27)) * _P1 + _P4
         at += 8
     if at + 4 <= stop:
         word = np.uint64(0)

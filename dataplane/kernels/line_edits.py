@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numba as nb
@@ -12,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dataplane.kernels.kept import kept
 from dataplane.kernels.lines import line_break
 from dataplane.kernels.unicode import (
     BOUNDS,
@@ -161,7 +161,7 @@ def _strings(offsets: I64, data: U8) -> pa.Array:
 _UPPER_BIT, _NUMBER_BIT = 1, 2
 
 
-@lru_cache
+@kept()
 def _letters_and_signs() -> U8:
     """Whether a code point is an upper-case letter, or a sign that numbers are written with: uint8 [0x110000] of bits."""
     table = np.zeros(N_CODE_POINTS, np.uint8)
@@ -169,7 +169,6 @@ def _letters_and_signs() -> U8:
         table[code] = _UPPER_BIT * chr(code).isupper()
     for sign in _NUMBER_SIGNS:
         table[ord(sign)] = _NUMBER_BIT
-    table.flags.writeable = False
     return table
 
 

@@ -24,3 +24,28 @@ def pointer(typing_context: Any, array: Any) -> Any:
         return cgutils.create_struct_proxy(signature.args[0])(context, builder, value=args[0]).data
 
     return nb.types.CPointer(array.dtype)(array), lower
+
+
+@intrinsic
+def read64(typing_context: Any, array: Any, at: Any) -> Any:
+    """The 8 bytes of a uint8 array from `at` on as one number, in the order of the machine; nobody checks that they are there."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=args[0]).data
+        place = builder.bitcast(builder.gep(data, [args[1]]), context.get_value_type(nb.uint64).as_pointer())
+        return builder.load(place, align=1)
+
+    return nb.uint64(array, nb.int64), lower
+
+
+@intrinsic
+def write64(typing_context: Any, array: Any, at: Any, word: Any) -> Any:
+    """Writes a number over the 8 bytes of a uint8 array from `at` on, in the order of the machine; nobody checks that they are there."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=args[0]).data
+        place = builder.bitcast(builder.gep(data, [args[1]]), context.get_value_type(nb.uint64).as_pointer())
+        builder.store(args[2], place, align=1)
+        return context.get_dummy_value()
+
+    return nb.void(array, nb.int64, nb.uint64), lower

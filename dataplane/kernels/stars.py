@@ -8,20 +8,81 @@ import numpy as np
 # A document is compared with at most this many kept documents of a bucket, its best by rank. Thousands of short documents
 # that share a bucket and are not alike would otherwise cost the square of their number.
 MAX_LEADERS_IN_BUCKET = 64
+BYTES_PER_BUCKET = 16  # of a document: among its members, in the document's list, and among its leaders
 
 _I32 = nb.types.Array(nb.int32, 1, "C", readonly=True)
 _U32 = nb.types.Array(nb.uint32, 1, "C", readonly=True)
 _SIGNED = nb.types.Array(nb.uint32, 2, "C", readonly=True)
 
 
-@nb.njit(nb.void(_U32, _I32, nb.int64, nb.int32[::1], nb.int64[::1], nb.int32[::1]), cache=True, nogil=True)
-def scatter(members, sizes, first, place, fill, buckets):  # type: ignore[no-untyped-def]
+@nb.njit(nb.int32(nb.int32[::1], nb.int64), cache=True, nogil=True)
+def _root(parents, doc):  # type: ignore[no-untyped-def]
+    """The document that stands for a document's component; the way to it is halved."""
+    while parents[doc] != doc:
+        parents[doc] = parents[parents[doc]]
+        doc = parents[doc]
+    return doc
+
+
+@nb.njit(nb.void(_U32, _I32, nb.int32[::1]), cache=True, nogil=True)
+def join(members, sizes, parents):  # type: ignore[no-untyped-def]
+    """Joins the components of each bucket's members; the lowest document stands for a component.
+
+    Args:
+        members: uint32, documents, bucket by bucket
+        sizes: int32, documents in each bucket
+        parents: int32 [n], a document of the component of each, lower than it or itself
+
+    Source: Tarjan and van Leeuwen 1984, "Worst-case analysis of set union algorithms": path halving.
+    """
+    at = 0
+    for size in sizes:
+        low = _root(parents, members[at])
+        for i in range(at + 1, at + size):
+            other = _root(parents, members[i])
+            if other < low:
+                low, other = other, low
+            parents[other] = low
+        at += size
+
+
+@nb.njit(nb.int64(nb.uint16[::1], nb.int32[::1], nb.int64, nb.int64, nb.uint16[::1]), cache=True, nogil=True)
+def partition(counts, parents, bytes_per_document, limit, number):  # type: ignore[no-untyped-def]
+    """Puts components together to partitions, in the order of the documents that stand for them.
+
+    Args:
+        counts: uint16 [n], the buckets that each document shares; one that shares none is in no partition
+        parents: int32 [n] of `join`
+        bytes_per_document: What a document takes, beside `BYTES_PER_BUCKET` for each of its buckets.
+        limit: Bytes of a partition; one that a larger component is in has more.
+        number: uint16 [n], filled with the partition of each document
+
+    Returns:
+        How many partitions there are
+    """
+    weights = np.zeros(len(parents), np.int64)
+    for doc in range(len(parents)):
+        if counts[doc]:
+            weights[_root(parents, doc)] += bytes_per_document + BYTES_PER_BUCKET * counts[doc]
+    n, filled = 0, nb.int64(0)
+    for doc in range(len(parents)):
+        if weights[doc]:
+            if not n or filled + weights[doc] > limit:
+                n, filled = n + 1, 0
+            filled += weights[doc]
+            weights[doc] = n - 1
+        if counts[doc]:  # whatever stands for its component is not behind it
+            number[doc] = weights[_root(parents, doc)]
+    return n
+
+
+@nb.njit(nb.void(_U32, _I32, nb.int32[::1], nb.int64[::1], nb.int32[::1]), cache=True, nogil=True)
+def scatter(members, sizes, place, fill, buckets):  # type: ignore[no-untyped-def]
     """Writes each bucket's number to its members.
 
     Args:
         members: uint32, documents, bucket by bucket
         sizes: int32, documents in each bucket
-        first: Number of the first bucket.
         place: int32, place of each document
         fill: int64, where each place writes next
         buckets: int32, the numbers by place
@@ -30,7 +91,7 @@ def scatter(members, sizes, first, place, fill, buckets):  # type: ignore[no-unt
     for i in range(len(sizes)):
         for _ in range(sizes[i]):
             p = place[members[at]]
-            buckets[fill[p]] = first + i
+            buckets[fill[p]] = i
             fill[p] += 1
             at += 1
 

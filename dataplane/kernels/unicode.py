@@ -1,13 +1,12 @@
 """What the kernels know about characters: UTF-8 decoding, character classes, and the fold that makes texts comparable.
 
-The tables are arrays indexed by code point, built once in a process.
+The tables are arrays indexed by code point.
 """
 
 from __future__ import annotations
 
 import sys
 import unicodedata
-from functools import lru_cache
 
 import numba as nb
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dataplane.kernels.hashing import xxh64
+from dataplane.kernels.kept import kept
 from dataplane.kernels.pointers import U8P
 
 U8 = npt.NDArray[np.uint8]
@@ -59,7 +59,7 @@ _CJK_RANGES = (
 )
 
 
-@lru_cache
+@kept()
 def classes() -> U8:
     """Class bits of each code point: uint8 [0x110000]."""
     table = np.zeros(N_CODE_POINTS, np.uint8)
@@ -69,7 +69,6 @@ def classes() -> U8:
     table[0xE0100:0xE01F0] = WORD  # variation selectors of Han
     for first, last in _CJK_RANGES:
         table[first : last + 1] |= CJK
-    table.flags.writeable = False
     return table
 
 
@@ -94,7 +93,7 @@ _INVISIBLE = frozenset({0x00AD, 0x200B, 0x2060, 0xFEFF, 0xFF9E, 0xFF9F})
 _SYMBOL_BLOCKS = ((0x2000, 0x206F), (0x20A0, 0x20CF), (0x2190, 0x2BFF), (0x2E00, 0x2E7F), (0x1F000, 0x1FBFF))
 
 
-@lru_cache
+@kept()
 def fold_table() -> I32:
     """What each code point becomes when texts are compared: int32 [0x110000], 0 where it separates words.
 
@@ -110,7 +109,6 @@ def fold_table() -> I32:
     for code in range(0x2F800, 0x2FA1E):  # Han compatibility supplement: one-to-one
         table[code] = _fold_of(chr(code))
     table[0xE0000:] = -1  # tags, variation selectors and private planes carry no text
-    table.flags.writeable = False
     return table
 
 
@@ -287,6 +285,13 @@ def fold_letters(data, start, stop, folds, table, letters, starts):  # type: ign
     fresh = True
     at = start
     while at < stop and filled < len(letters):
+        if data[at] < 0x80:  # of ASCII nothing is left out or CJK; words and gaps take turns too often to branch at each
+            folded = folds[data[at]]
+            letters[filled], starts[filled] = folded, fresh
+            filled += folded != 0
+            fresh = folded == 0
+            at += 1
+            continue
         code, at = decode(data, at, stop)
         folded = folds[code]
         if folded < 0:

@@ -1,7 +1,7 @@
 """What the reference word rule knows: classes of characters, exceptions, units.
 
 The facts are those of spaCy's blank English pipeline and of datatrove's filters, written down once by tests/kernels/make_word_tables.py,
-so that signals depend on neither's installed version. Tables are arrays, built once in a process.
+so that signals depend on neither's installed version.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from dataplane.kernels.kept import kept
 from dataplane.kernels.unicode import N_CODE_POINTS, U8
 
 U16 = npt.NDArray[np.uint16]
@@ -44,6 +45,7 @@ CAPITAL = 8192  # upper or title case
 SMALL = 16384  # lower case
 INFIX = 32768  # may be cut out of a word
 
+FACTS = "data/words_en.json"
 MAX_EXCEPTION_CHARS = 12
 # Bits of `shapes`.
 IS_EXCEPTION, OPENS_EXCEPTION = 1, 2
@@ -77,10 +79,10 @@ class WordTables(NamedTuple):
 @lru_cache
 def word_tables() -> WordTables:
     """The tables, read-only."""
-    facts = json.loads(files("dataplane.kernels").joinpath("data/words_en.json").read_text(encoding="utf-8"))
+    facts = _facts()
     keys, cuts = _exceptions(facts["exceptions"])
     units = np.array([*sorted({hash_of(unit) for unit in (*facts["currencies"], *facts["units"])}), 0], np.uint64)
-    tables = WordTables(_kinds(facts), keys, cuts, units, _shapes(facts["exceptions"]))
+    tables = WordTables(_kinds(), keys, cuts, units, _shapes(facts["exceptions"]))
     for table in tables:
         table.flags.writeable = False
     return tables
@@ -95,8 +97,15 @@ def hash_of(word: str) -> int:
     return h
 
 
-def _kinds(facts: Mapping[str, Any]) -> U16:
-    kinds = np.zeros(N_CODE_POINTS, np.uint16)
+@lru_cache
+def _facts() -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(files("dataplane.kernels").joinpath(FACTS).read_text(encoding="utf-8"))
+    return facts
+
+
+@kept(FACTS)
+def _kinds() -> U16:
+    facts, kinds = _facts(), np.zeros(N_CODE_POINTS, np.uint16)
     named = {
         "alpha": ALPHABETIC, "lower": LOWER, "upper": UPPER, "quote": QUOTE, "prefix": PREFIX | ACTIVE, "suffix": SUFFIX | ACTIVE,
         "icon": ICON | INFIX | PREFIX | SUFFIX | ACTIVE, "before_stop": BEFORE_STOP, "sentence_end": SENTENCE_END, "symbol": SYMBOL,

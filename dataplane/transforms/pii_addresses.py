@@ -25,6 +25,7 @@ _IPV6 = re.compile(
 )
 # "::2" and "1::3" are slices of lists and operators far more often than addresses.
 _SLICE = re.compile(r"\d{0,4}::\d{0,4}")
+_SCOPE = re.compile("[0-9A-Fa-f]{0,4}::")  # "ab::" is the beginning of a name in C++
 # What stands before four numbers with dots that are a version, or behind those of a section.
 _VERSION = re.compile(r"(?:\b(?:version|release|build|firmware|ver\.?|v|section|chapter|§)|版本号?|版|第)[ \t:：=]{0,3}$", re.IGNORECASE)
 _COMPARED = re.compile(r"(?:[<>~!^]=?|==) ?$")
@@ -80,6 +81,8 @@ def _is_address(look: Look, start: int, stop: int, *, public: bool) -> bool:
     if _DECIMAL_BEFORE.search(before) and _DECIMAL_AFTER.match(look.said, stop):
         return False
     found = look.said[start:stop]
+    if _SCOPE.fullmatch(found):
+        return False
     is_slice = _SLICE.fullmatch(found) is not None
     if is_slice or (public and _is_low(found)):
         return (is_slice and look.alone(start, stop)) or _ADDRESS_WORD.search(before.rpartition("\n")[2][-_NEAR_CHARS:]) is not None

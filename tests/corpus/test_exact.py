@@ -82,12 +82,30 @@ def test_hostile_texts_are_hashed_alone_as_together(level: str) -> None:
     np.testing.assert_array_equal(together, np.array(alone))
 
 
+def assert_hashes_are_those_of_arrow(texts: list[str]) -> None:
+    column = pa.array(texts, pa.large_string())
+    want = hash128(pc.utf8_lower(pc.utf8_normalize(column, form="NFKC")))
+    np.testing.assert_array_equal(content_hashes(column, ExactParams(level="unicode")), want)
+
+
+def test_every_character_among_others_takes_the_form_that_arrow_gives_it() -> None:
+    characters = [chr(code) for code in range(0x33000) if not 0xD800 <= code < 0xE000]
+    for text in ("{}", "e{}", "{}\u0301b", "\u1100{}\u1161"):
+        assert_hashes_are_those_of_arrow([text.format(char) for char in characters])
+
+
+def test_ascii_takes_its_form_wherever_another_character_or_the_end_comes() -> None:
+    ascii_ = "".join(map(chr, range(128)))
+    texts = [
+        ascii_[at : at + size] + other + ascii_[at : at + 3] for at in range(0, 128, 5) for size in range(20) for other in ("", "é", "Ａ米")
+    ]
+    assert_hashes_are_those_of_arrow(texts)
+
+
 LETTERS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-COMMON = st.text("aZ é　，Ａ米ｶﾞ가ᄀ́ẛİſΣς①Ⅷﬁ", max_size=12)
+COMMON = st.text("aZ é　，Ａ米ｶﾞ가ᄀ́ẛİſΣς①Ⅷﬁ…⑾", max_size=12)
 
 
 @given(st.lists(LETTERS | COMMON, max_size=6))
 def test_the_form_of_level_unicode_is_that_of_arrow(texts: list[str]) -> None:
-    column = pa.array(texts, pa.large_string())
-    want = hash128(pc.utf8_lower(pc.utf8_normalize(column, form="NFKC")))
-    np.testing.assert_array_equal(content_hashes(column, ExactParams(level="unicode")), want)
+    assert_hashes_are_those_of_arrow(texts)

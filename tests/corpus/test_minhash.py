@@ -196,7 +196,7 @@ def test_stars_are_those_of_the_definition(seed: int, tmp_path: Path) -> None:
     def similar(doc: int, other: int) -> float:
         return sum(a == b for a, b in zip(signed_of[doc], signed_of[other], strict=True)) / 10
 
-    got = clusters.greedy_stars(sharers_of(buckets, rank, signed), n, lambda _, __, shares: shares, 0.7, 0.7, tmp_path)
+    got = clusters.greedy_stars([sharers_of(buckets, rank, signed)], n, lambda _, __, shares: shares, 0.7, 0.7, tmp_path)
     leader, similarity = plain_stars(buckets, rank, similar, 0.7, MAX_LEADERS_IN_BUCKET)
     assert (got.leader.tolist(), got.similarity.tolist()) == (leader, similarity)
 
@@ -210,31 +210,69 @@ def test_thousands_of_documents_in_one_bucket_cost_no_square(tmp_path: Path) -> 
         return np.zeros(len(others))
 
     sharers = sharers_of(np.zeros((n, 1), np.int32), np.arange(n), np.zeros((n, 1), np.uint32))
-    stars = clusters.greedy_stars(sharers, n, similar, 0.5, 0.8, tmp_path)
+    stars = clusters.greedy_stars([sharers], n, similar, 0.5, 0.8, tmp_path)
     assert stars.leader.tolist() == list(range(n))
     assert max(compared) == MAX_LEADERS_IN_BUCKET
     assert stars.full == n - MAX_LEADERS_IN_BUCKET
 
 
-@pytest.mark.parametrize("keys", [1 << 21, 64])
-def test_buckets_are_those_of_equal_bands(keys: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(banding, "_PARTITION_KEYS", keys)
-    rng = np.random.default_rng(0)
-    signed = rng.integers(0, 4, (300, 6)).astype(np.uint32)
-    groups, rank = rng.integers(0, 2, 300).astype(np.uint64), rng.permutation(300)
-    got = find_sharers(Work(lambda: blocks(signed), rank, groups), Bands(3, 2), tmp_path)
-    found: dict[int, set[int]] = {}
-    for i, doc in enumerate(got.docs.tolist()):
-        assert got.signatures[got.rows[i]].tolist() == signed[doc].tolist()
-        for bucket in got.buckets[got.starts[i] : got.starts[i + 1]].tolist():
-            found.setdefault(bucket, set()).add(doc)
-    want: dict[tuple[int, ...], set[int]] = {}
+def same_bands(signed: np.ndarray, groups: np.ndarray) -> list[tuple[list[int], int]]:
+    """The documents of each band of 2 of 3 that several share, and which band it is, in Python."""
+    want: dict[tuple[int, ...], list[int]] = {}
     for doc, row in enumerate(signed.tolist()):
         for band in range(3):
-            want.setdefault((band, int(groups[doc]), *row[2 * band : 2 * band + 2]), set()).add(doc)
-    assert sorted(map(sorted, found.values())) == sorted(sorted(members) for members in want.values() if len(members) > 1)
-    assert got.sizes.tolist() == [len(found[bucket]) for bucket in range(len(found))]
-    assert rank[got.docs].tolist() == sorted(rank[got.docs].tolist())
+            want.setdefault((band, int(groups[doc]), *row[2 * band : 2 * band + 2]), []).append(doc)
+    return sorted((members, key[0]) for key, members in want.items() if len(members) > 1)
+
+
+@pytest.mark.parametrize("keys", [1 << 21, 64])
+@pytest.mark.parametrize("size", [1 << 20, 1])
+@pytest.mark.parametrize("values", [4, 40])
+def test_buckets_are_those_of_equal_bands(keys: int, size: int, values: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(banding, "_PARTITION_KEYS", keys)
+    monkeypatch.setattr(banding, "_PARTITION_BYTES", size)
+    rng = np.random.default_rng(0)
+    signed = rng.integers(0, values, (300, 6)).astype(np.uint32)
+    groups, rank = rng.integers(0, 2, 300).astype(np.uint64), rng.permutation(300)
+    sharing = find_sharers(Work(lambda: blocks(signed), rank, groups), Bands(3, 2), tmp_path)
+    all_found, seen = [], list[int]()
+    for got in sharing:
+        found: dict[int, list[int]] = {}
+        for i, doc in enumerate(got.docs.tolist()):
+            assert got.signatures[got.rows[i]].tolist() == signed[doc].tolist()
+            for bucket in got.buckets[got.starts[i] : got.starts[i + 1]].tolist():
+                found.setdefault(bucket, []).append(doc)
+        all_found += [sorted(members) for members in found.values()]
+        assert got.sizes.tolist() == [len(found[bucket]) for bucket in range(len(found))]
+        assert rank[got.docs].tolist() == sorted(rank[got.docs].tolist())
+        assert got.groups.tolist() == groups[got.docs].tolist()
+        seen += got.docs.tolist()
+    assert sorted(all_found) == [members for members, _ in same_bands(signed, groups)]
+    assert seen == sharing.docs.tolist()
+    assert len(set(seen)) == len(seen)
+    assert (len(sharing.bounds) > 20) == (size == 1 and values == 40)  # two groups of documents that all hang together, or many small ones
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", [1 << 20, 500, 1])
+def test_how_documents_fall_into_partitions_changes_nothing(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(banding, "_PARTITION_BYTES", size)
+    monkeypatch.setattr(clusters, "_HELD_BYTES", 1000)
+    monkeypatch.setattr(clusters, "_STEP", 3)
+    rng = np.random.default_rng(5)
+    bases = rng.integers(0, 1 << 32, (150, 6), np.uint32)
+    signed = np.where(rng.random((600, 6)) < 0.2, rng.integers(0, 1 << 32, (600, 6), np.uint32), bases[rng.integers(0, 150, 600)])
+    rank, groups = rng.permutation(600), np.zeros(600, np.uint64)
+    buckets = np.full((600, 3), -1, np.int32)
+    for number, (members, band) in enumerate(same_bands(signed, groups)):
+        buckets[members, band] = number
+    leader, similarity = plain_stars(
+        buckets, rank, lambda doc, other: float((signed[doc] == signed[other]).mean()), 0.6, MAX_LEADERS_IN_BUCKET
+    )
+    sharing = find_sharers(Work(lambda: blocks(signed), rank, NO_GROUPS), Bands(3, 2), tmp_path)
+    got = clusters.greedy_stars(sharing, 600, lambda _, __, shares: shares, 0.6, 0.6, tmp_path)
+    assert (got.leader.tolist(), got.similarity.tolist()) == (leader, pytest.approx(similarity))
+    assert sum(i != doc for doc, i in enumerate(leader)) > 100
 
 
 def test_documents_of_different_groups_are_not_compared() -> None:

@@ -30,7 +30,8 @@ import resource
 from benchmarks.scaling import measure
 measure(1000, 0.3)
 resource.setrlimit(resource.RLIMIT_DATA, ({limit}, {limit}))
-print(measure({n}, 0.3)["dropped"])
+row = measure({n}, 0.3)
+print(row["dropped"], row["memory_mb"])
 """
 
 
@@ -133,8 +134,11 @@ def test_a_run_that_was_killed_while_comparing_goes_on_where_it_stopped(tmp_path
 
 
 def test_a_million_documents_are_banded_and_clustered_in_less_memory_than_their_signatures_take() -> None:
-    """The signatures alone are 448 MB, the keys 168 MB: with 450 MB for data, the interpreter's included, both have to lie on disk."""
-    code = BANDING.format(limit=450 << 20, n=1_000_000)
+    """The signatures alone are 448 MB, the keys 168 MB: with 400 MB for data and 450 with all that is mapped, the interpreter's included,
+    both have to lie on disk, and few pages of the files in memory."""
+    code = BANDING.format(limit=400 << 20, n=1_000_000)
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == pytest.approx(297_000, abs=np.sqrt(297_000) * 5)
+    dropped, memory_mb = map(int, done.stdout.split())
+    assert dropped == pytest.approx(297_000, abs=np.sqrt(297_000) * 5)
+    assert memory_mb < 450

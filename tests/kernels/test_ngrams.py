@@ -43,6 +43,24 @@ def test_it_finds_what_brute_force_finds(passages: list[str], texts: list[str]) 
     assert found(passages, texts) == brute(passages, texts)
 
 
+@settings(deadline=None, max_examples=150)
+@given(st.data(), st.sampled_from(["ab", "abcdefghij", "abé中文"]), st.sampled_from([40, 64, 100_000]))
+def test_ngrams_of_any_length_are_found_at_any_place_in_any_writing(data: st.DataObject, alphabet: str, chunk: int) -> None:
+    passages = data.draw(st.lists(st.text(st.sampled_from(alphabet), min_size=1, max_size=90), min_size=1, max_size=8))
+    junk = st.text(st.sampled_from(alphabet + " ."), max_size=45)
+    writing = st.text(st.sampled_from(" -\n.*\u200b\u0301\u3000，"), max_size=2)
+    texts = []
+    for passage in passages:
+        letters = [char.upper() if data.draw(st.booleans()) else char for char in passage]
+        written = "".join(letter + data.draw(writing) for letter in letters)
+        texts.append(data.draw(junk) + written + data.draw(junk))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ngrams, "_CHUNK_LETTERS", chunk)
+        hits = found(passages, texts)
+    assert {(i, folded_text(passage)) for i, passage in enumerate(passages)} <= hits
+    assert hits == brute(passages, texts)
+
+
 @pytest.mark.parametrize("chunk", [1, 7, 64])
 def test_ngrams_across_the_blocks_of_a_long_text_are_found(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     monkeypatch.setattr(ngrams, "_CHUNK_LETTERS", chunk)

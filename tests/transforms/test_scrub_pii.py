@@ -83,6 +83,7 @@ def test_personal_data_is_replaced(scrub: ScrubPii, text: str, expected: str) ->
         "12 34 56 78 90 12 34 56 78",
         "[EMAIL] and [PHONE]",
         "x[::2] + y[1::3] and a[::1]",
+        "2a00:: and ab:: begin names, 9:: a slice",
         "数字12345678901不是手机号，订单号 2025550123",
         "见《手册》2.4.7.11 章",
         "2012-2015, 2012 - 2015, 2024/01/02 2024.01.02",
