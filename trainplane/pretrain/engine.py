@@ -45,6 +45,7 @@ class StepResult:
         grad_norm: Of all gradients, before clipping; not finite where the loss is not, or fp16 overflowed.
         applied: Whether the weights changed. They do not where the loss is not finite; and fp16 leaves a step out whose gradients
             overflow, and lowers the loss scale.
+        pair_loss: Mean over the pairs of the global batch, nats; None where there are none.
         update_ratios: Group of parameters -> size of its update over its size; None where it was not asked for.
     """
 
@@ -55,6 +56,7 @@ class StepResult:
     grad_norm: float
     applied: bool = True
     update_ratios: dict[str, float] | None = None
+    pair_loss: float | None = None
 
 
 class Engine:
@@ -75,7 +77,9 @@ class Engine:
         self.params, self.layout, self.model = params, Layout.of(params), model
         self.n_parameters = sum(p.numel() for p in model.parameters())
         hidden = model.config.pad_token_id if mask_id is None else mask_id
-        self.objective = Objective(params.objective, params.mask_share, params.seed, hidden, model.config.vocab_size)
+        self.objective = Objective(
+            params.objective, params.mask_share, params.seed, hidden, model.config.vocab_size, next_sentence=params.next_sentence
+        )
         _keep_memory()
         start_processes()
         import deepspeed
@@ -127,8 +131,9 @@ class Engine:
         found = self.over_ranks(list(zip(shown.whole().label_counts().tolist(), batch.row_hashes(), strict=True)))
         counts = np.array([count for count, _ in found])
         n_labels = max(1, int(counts.sum()))
-        sums, by_document = self._backward(shown, n_labels)
-        finite = bool(np.isfinite(sums).all())
+        n_pairs = sum(self.over_ranks([shown.n_pairs()])) if self.params.next_sentence else 0
+        sums, by_document, pair_sum = self._backward(shown, n_labels, n_pairs)
+        finite = bool(np.isfinite([*sums, pair_sum]).all())
         before = self._copy_of_weights() if ratios and finite else None
         norm = self._update() if finite else self._leave()
         return StepResult(
@@ -139,25 +144,33 @@ class Engine:
             norm,
             finite and (self.params.precision != "fp16" or bool(self.deepspeed.was_step_applied())),
             None if before is None else self._update_ratios(before),
+            pair_sum / n_pairs if n_pairs else None,
         )
 
-    def _backward(self, batch: Batch, n_labels: int) -> tuple[F64, list[list[float]]]:
-        """Gradients of the global batch's mean loss; returns the sum of each of its sequences' losses, and the means of its documents."""
+    def _backward(self, batch: Batch, n_labels: int, n_pairs: int) -> tuple[F64, list[list[float]], float]:
+        """Gradients of the global batch's mean loss, by token and by pair; returns the sum of each of its sequences' losses, the means of
+        its documents, and the sum of its pairs' losses.
+        """
         starts = range(0, len(batch.seq_ids), self.params.micro_batch * batch.n_pieces)
         parts = [self._padded(batch.part(slice(start, start + starts.step))) for start in starts]
         scale, found = self.layout.gradient_ranks / n_labels, list[tuple[float, list[float]]]()
+        self._pair_losses, self._pair_weight = list[float](), n_labels / max(1, n_pairs)
         of_parts = self._gradients(parts, scale) if self.pipeline is None else self.pipeline.gradients(parts, scale)
         for part, losses_BT in zip(parts, of_parts, strict=False):  # stages before the last know of none
             whole, losses = part.whole(), self._whole(losses_BT).cpu().numpy()
             losses = losses.reshape(whole.labels.shape)
             found += zip(losses.sum(axis=1, dtype=np.float64).tolist(), whole.document_means(losses), strict=True)
         found = self.over_ranks(found)
-        return np.array([losses for losses, _ in found]), [means for _, means in found]
+        pair_sum = sum(self.over_ranks(self._pair_losses)) if n_pairs else 0.0
+        return np.array([losses for losses, _ in found]), [means for _, means in found], pair_sum
 
     def _gradients(self, parts: Sequence[Batch], scale: float) -> Iterator[Any]:
         """Adds up the gradients of micro-batches; gives the loss of each token of each."""
         for number, part in enumerate(parts, 1):
-            losses_BT, penalty = self._forward(part)
+            losses_BT, penalty, pair_loss = self._forward(part)
+            if part.pairs is not None:
+                self._pair_losses.append(float(pair_loss.detach()))
+                penalty = penalty + pair_loss * self._pair_weight
             self.deepspeed.set_gradient_accumulation_boundary(number == len(parts))
             self.deepspeed.backward((losses_BT.sum() + penalty) * scale, scale_wrt_gas=False)
             yield losses_BT.detach()
@@ -181,7 +194,7 @@ class Engine:
             sums[number * per_round : (number + 1) * per_round] = self.over_ranks(told)
         return sums
 
-    def _forward(self, batch: Batch) -> tuple[Any, Any]:
+    def _forward(self, batch: Batch) -> tuple[Any, Any, Any]:
         return self.objective.losses(self.deepspeed, batch, self.device, self.params.z_loss)
 
     def logits(self, batch: Batch) -> Any:

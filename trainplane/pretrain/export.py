@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from trainplane.data.packed import Batch
 from trainplane.errors import TrainingError
 from trainplane.model.build import load
-from trainplane.model.masking import block_causal_mask
 from trainplane.pretrain.engine import Engine
 
 TOLERANCE = 1e-5  # of a logit in fp32; the same weights through the same kernels
@@ -39,7 +39,7 @@ def check_export(engine: Engine, folder: Path, batch: Batch) -> None:
     """
     import torch
 
-    trained, loaded = engine.model, load(folder)
+    trained, loaded = engine.model, load(folder, engine.params.head)
     for name, saved in loaded.state_dict().items():
         own = trained.state_dict()[name].detach().cpu().float()
         if own.shape != saved.shape or not torch.equal(own, saved.float()):
@@ -49,8 +49,8 @@ def check_export(engine: Engine, folder: Path, batch: Batch) -> None:
     if engine.params.zero_stage == 3:
         return
     loaded = loaded.to(engine.device, next(trained.parameters()).dtype)
-    own_BTV, precision = _logits(trained, batch, engine.device), next(trained.parameters()).dtype
-    difference = float((own_BTV - _logits(loaded, batch, engine.device)).abs().max())
+    own_BTV, precision = _logits(engine, trained, batch), next(trained.parameters()).dtype
+    difference = float((own_BTV - _logits(engine, loaded, batch)).abs().max())
     allowed = TOLERANCE if precision == torch.float32 else ROUNDINGS * torch.finfo(precision).eps * float(own_BTV.abs().max())
     if not difference <= allowed:
         raise TrainingError(
@@ -58,13 +58,12 @@ def check_export(engine: Engine, folder: Path, batch: Batch) -> None:
         )
 
 
-def _logits(model: Any, batch: Batch, device: Any) -> Any:
+def _logits(engine: Engine, model: Any, batch: Batch) -> Any:
     import torch
 
     was_training = model.training
     model.eval()
-    ids, positions, documents = (torch.from_numpy(array).to(device) for array in (batch.input_ids, batch.position_ids, batch.documents))
     with torch.no_grad():
-        found = model(input_ids=ids, attention_mask=block_causal_mask(documents), position_ids=positions, use_cache=False).logits.float()
+        found = replace(engine.objective, share=None).logits(model, batch, engine.device)
     model.train(was_training)
     return found

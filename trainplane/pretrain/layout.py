@@ -110,6 +110,8 @@ def _feature_faults(params: PretrainParams) -> list[str]:
         "offload_params needs zero_stage 3": parallel.offload_params and zero != 3,
         "tensor parallelism goes with zero_stage 0, 1 or 2 (DeepSpeed refuses AutoTP with ZeRO 3)": parallel.tensor > 1 and zero == 3,
         **_pipeline_faults(params),
+        "next_sentence is for objective masked": params.next_sentence and params.objective != "masked",
+        "next_sentence goes without tensor and sequence parallelism": params.next_sentence and max(parallel.tensor, parallel.sequence) > 1,
         "sequence parallelism goes with no other: set parallel.tensor to 1": parallel.sequence > 1 and parallel.tensor > 1,
         # In half precision DeepSpeed makes one flat tensor of each group, at every ZeRO stage.
         f"{params.optimizer} needs whole matrices: zero_stage 0, precision fp32 and no tensor parallelism": params.optimizer != "adamw"

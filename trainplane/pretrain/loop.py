@@ -189,7 +189,7 @@ class Trainer:
         ratios = {f"update_ratio/{name}": ratio for name, ratio in (result.update_ratios or {}).items()}
         self.watch.write(step, {
             "loss": result.loss, "grad_norm": result.grad_norm, "tokens_per_s": speed, "mfu": used, "memory_bytes": memory_bytes(),
-            **ratios, **more,
+            **ratios, **more, **({} if result.pair_loss is None else {"pair_loss": result.pair_loss}),
         })  # fmt: skip
 
     def _overflowed(self, result: StepResult) -> bool:
