@@ -80,6 +80,7 @@ class Engine:
         self.objective = Objective(
             params.objective, params.mask_share, params.seed, hidden, model.config.vocab_size, next_sentence=params.next_sentence
         )
+        self._pair_losses, self._pair_weight = list[float](), 0.0  # of a step: sums of micro-batches, and what a pair counts in tokens
         _keep_memory()
         start_processes()
         import deepspeed
@@ -154,7 +155,7 @@ class Engine:
         starts = range(0, len(batch.seq_ids), self.params.micro_batch * batch.n_pieces)
         parts = [self._padded(batch.part(slice(start, start + starts.step))) for start in starts]
         scale, found = self.layout.gradient_ranks / n_labels, list[tuple[float, list[float]]]()
-        self._pair_losses, self._pair_weight = list[float](), n_labels / max(1, n_pairs)
+        self._pair_losses, self._pair_weight = [], n_labels / max(1, n_pairs)
         of_parts = self._gradients(parts, scale) if self.pipeline is None else self.pipeline.gradients(parts, scale)
         for part, losses_BT in zip(parts, of_parts, strict=False):  # stages before the last know of none
             whole, losses = part.whole(), self._whole(losses_BT).cpu().numpy()
