@@ -40,7 +40,7 @@ run, and not the absolute value. A rule drops a document where its predicate is 
 was written: a document that is kept (no rule is true), one that is dropped (with the signals that decided), or a text and its new form.
 """
 TITLES = {"source": "Sources", "transform": "Transforms", "annotator": "Annotators", "filter": "Filters", "rules": "Rule sets"}
-MAX_TEXT_CHARS, MAX_ROWS, MAX_SIGNALS = 90, 12, 8
+MAX_TEXT_CHARS, MAX_ROWS, MAX_SIGNALS, MAX_VALUES = 90, 12, 8, 12
 PARITY = "quality.parity"
 UNSHOWN = frozenset({*results.STAMP, "benchmark", "name", "missing"})
 
@@ -185,6 +185,8 @@ def _signals(values: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, list) and len(value) > MAX_VALUES:
+        return f"[{len(value)} values]"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 

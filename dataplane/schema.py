@@ -117,7 +117,7 @@ DUPLICATES = pa.schema(
         pa.field("kept", pa.bool_()),
         pa.field("representative", pa.string()),  # doc_id of the kept document this one was dropped for
         pa.field("similarity", pa.float64()),  # with the representative, as `how` measures it; null where texts were not compared
-        pa.field("how", pa.string()),  # url | exact | minhash
+        pa.field("how", pa.string()),  # url | exact | minhash | simhash | semantic
     ]
 )
 

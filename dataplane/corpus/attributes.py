@@ -42,12 +42,20 @@ class Attributes:
             return _field(self._column(self.raw, "meta"), name.removeprefix(_META))
         if name in OF_RECORD:
             return self._column(self.raw, name)
+        return self._column(self.documents, self.column(name))
+
+    def column(self, name: str) -> str:
+        """The column of `documents` that holds a column or signal.
+
+        Raises:
+            ParamsError: There is none.
+        """
         column = name.replace(".", SIGNAL_SEPARATOR, 1)
         known = self.documents.schema.names
         if column not in known or column == "text":
             names = [*(k.replace(SIGNAL_SEPARATOR, ".") for k in known if k != "text"), *OF_RECORD]
             raise ParamsError(f"documents have no {name!r}, {did_you_mean(name, names)}", where=self.where, fix="edit params.yaml")
-        return self._column(self.documents, column)
+        return column
 
     def _column(self, table: Snapshot, column: str) -> pa.Array:
         rows = table.to_table(["doc_id", column])

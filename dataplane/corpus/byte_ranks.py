@@ -1,4 +1,4 @@
-"""Vocabularies given as ranks of byte strings (.tiktoken files: GPT-NeoX, Llama 3, Qwen) as tokenizers with the same ids.
+"""Vocabularies given as ranks of byte strings (.tiktoken files: GPT-NeoX, Llama 3, Qwen; GPT-2's merges) as tokenizers with the same ids.
 
 A file has a line for each token: its bytes in base64 and its id. Two neighbours are merged where together they are a token,
 the one with the lowest id first; so the merges that `tokenizers` wants follow from the ids.
@@ -39,6 +39,28 @@ def read_ranks(path: Path) -> dict[bytes, int]:
     if missing := [byte for byte in IN_UTF8 if bytes([byte]) not in ranks]:
         raise ModelMissing(f"{path} lacks {len(missing)} of the bytes of UTF-8", where="tokenizer", fix="take the whole file")
     return ranks
+
+
+def read_merges(path: Path) -> dict[bytes, int]:
+    """Id of each byte string of GPT-2's file of merges: the bytes in the order in which they are written, then a token for each merge.
+
+    Raises:
+        ModelMissing: The file is not there, or no such file.
+
+    Source: Radford et al. 2019, GPT-2, encoder.py.
+    """
+    letters = _byte_letters()
+    bytes_of = {letter: byte for byte, letter in letters.items()}
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+        pairs = [tuple(line.split(" ")) for line in lines if line.strip() and not line.startswith("#version")]
+        merged = [bytes(bytes_of[letter] for letter in left + right) for left, right in pairs]
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelMissing(f"{path} is no file of merges: {error}", where="tokenizer", fix="correct tokenizer.path") from None
+    tokens = [*(bytes([byte]) for byte in letters), *merged]
+    if len(set(tokens)) < len(tokens):
+        raise ModelMissing(f"{path} makes one token twice", where="tokenizer", fix="take the whole file")
+    return {token: number for number, token in enumerate(tokens)}
 
 
 def from_ranks(ranks: dict[bytes, int], pattern: str, special_tokens: tuple[str, ...]) -> Tokenizer:

@@ -24,7 +24,8 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
 URL = "url"
-HOW = ("", URL, "exact", "minhash", "simhash")  # what drops documents, in the order of the steps
+SEMANTIC = "semantic"
+HOW = ("", URL, "exact", "minhash", "simhash", SEMANTIC)  # what drops documents, in the order of the steps
 
 # Where a component of documents is too large to be held, the pages of mapped arrays that were touched are let go after so many documents.
 # The system maps a file's neighbouring pages with the one that is asked for, so that few documents touch much of it.

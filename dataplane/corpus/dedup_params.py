@@ -11,6 +11,7 @@ from dataplane.corpus import minhash, simhash
 from dataplane.corpus.exact import ExactParams
 from dataplane.corpus.minhash import U32, MinHashParams
 from dataplane.corpus.repeats import RepeatsParams
+from dataplane.corpus.semantic import SemanticParams
 from dataplane.corpus.simhash import SimHashParams
 from dataplane.corpus.survival import LONGEST, Criterion
 from dataplane.params import Params
@@ -28,6 +29,10 @@ class DedupParams(Params):
         "minhash", description="How near-duplicates are found. minhash: by the share of shingles in common. simhash: by bits, at less cost."
     )
     simhash: SimHashParams = Field(default_factory=lambda: SimHashParams.model_validate({}), description="For method simhash.")
+    semantic: SemanticParams = Field(
+        default_factory=lambda: SemanticParams.model_validate({}),
+        description="Near-duplicates by meaning, sought behind those of `method`.",
+    )
     survivor: list[Criterion] = Field(
         [LONGEST], description="Which document of a cluster stays: criteria, the first of them first, then the smallest doc_id."
     )

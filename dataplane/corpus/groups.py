@@ -33,12 +33,13 @@ def columns_of(by: str, columns: pa.Schema) -> list[str]:
     return list(dict.fromkeys([*plain, *signals]))
 
 
-def group_names(documents: pa.Table, by: str) -> pa.Array:
+def group_names(documents: pa.Table, by: str, where: str = "mix") -> pa.Array:
     """The group of each document: string [n], empty where the expression is null.
 
     Args:
         documents: With the columns that `columns_of` tells.
         by: SQL over them.
+        where: Path of the params that name it, for messages.
 
     Raises:
         ParamsError: The expression is no SQL, or names what is not there.
@@ -50,10 +51,11 @@ def group_names(documents: pa.Table, by: str) -> pa.Array:
     try:
         found = connection.sql(f"SELECT coalesce(CAST(({by}) AS VARCHAR), '') AS name FROM {_VIEW}").to_arrow_table()
     except duckdb.Error as error:
-        fix = "name columns of documents, or signals as operator.signal, in mix.by"
-        raise ParamsError(f"{by!r}: {str(error).splitlines()[0]}", where="mix.by", fix=fix) from None
+        fix = f"name columns of documents, or signals as operator.signal, in {where}.by"
+        raise ParamsError(f"{by!r}: {str(error).splitlines()[0]}", where=f"{where}.by", fix=fix) from None
     if found.num_rows != documents.num_rows:
-        raise ParamsError(f"{by!r} gives {found.num_rows} values for {documents.num_rows} documents", where="mix.by", fix="one value a row")
+        message = f"{by!r} gives {found.num_rows} values for {documents.num_rows} documents"
+        raise ParamsError(message, where=f"{where}.by", fix="one value a row")
     return found.column("name").combine_chunks().cast(pa.string())
 
 

@@ -107,7 +107,7 @@ def _sizes(names: list[str], codes: I64, weight: I64) -> dict[str, Size]:
     return {name: Size(int(count[i]), int(units[i])) for i, name in enumerate(names)}
 
 
-def plan(available: Mapping[str, Size], params: MixParams) -> Plan:
+def plan(available: Mapping[str, Size], params: MixParams, where: str = "mix") -> Plan:
     """What the mixture will be, before anything is done.
 
     Raises:
@@ -116,8 +116,8 @@ def plan(available: Mapping[str, Size], params: MixParams) -> Plan:
     for name in params.max_epochs_of:
         if name not in available:
             message = f"{name!r} is no {params.by} of the documents that are left, {did_you_mean(name, available)}"
-            raise ParamsError(message, where="mix.max_epochs_of", fix="correct the name")
-    phases = _phases(available, params)
+            raise ParamsError(message, where=f"{where}.max_epochs_of", fix="correct the name")
+    phases = _phases(available, params, where)
     asked = {name: sum(part * of[name] for _, part, of in phases) for name in available}
     total = float(params.total) if params.total is not None else _largest_total(available, asked, params)
     groups = []
@@ -130,34 +130,36 @@ def plan(available: Mapping[str, Size], params: MixParams) -> Plan:
     return Plan(params.by, params.unit, groups, told)
 
 
-def _phases(available: Mapping[str, Size], params: MixParams) -> list[tuple[str, float, dict[str, float]]]:
+def _phases(available: Mapping[str, Size], params: MixParams, where: str) -> list[tuple[str, float, dict[str, float]]]:
     """Name, part of the whole and shares of the groups, of each phase."""
     whole = float(params.total or sum(size.units for size in available.values()))
     parts = sum(phase.share for phase in params.phases)
     if not params.phases:
-        return [("", 1.0, shares(available, params, params.by, whole, params.most))]
+        return [("", 1.0, shares(available, params, params.by, whole, params.most, where))]
     return [
-        (phase.name, phase.share / parts, shares(available, phase, params.by, whole * phase.share / parts, params.most))
+        (phase.name, phase.share / parts, shares(available, phase, params.by, whole * phase.share / parts, params.most, where))
         for phase in params.phases
     ]
 
 
-def mix(documents: pa.Table, params: MixParams) -> Mixture:
+def mix(documents: pa.Table, params: MixParams, where: str = "mix") -> Mixture:
     """Samples the mixture.
 
     Args:
         documents: Columns doc_id, source, kind, n_bytes and what `by` looks at [n], n_tokens where tokens are counted; held-out documents
             left out, each doc_id once.
+        params: What it is to be.
+        where: Path of the params, for messages.
 
     Raises:
         ParamsError: As `plan`.
         DataError: There is no document.
     """
     if not documents.num_rows:
-        raise DataError("no document is left to mix", where="mix", fix="loosen the rules of `select`, or add sources")
-    names, codes = coded(group_names(documents, params.by))
+        raise DataError("no document is left to mix", where=where, fix="loosen the rules of `select`, or add sources")
+    names, codes = coded(group_names(documents, params.by, where))
     weight = _units(documents, params)
-    planned = plan(_sizes(names, codes, weight), params)
+    planned = plan(_sizes(names, codes, weight), params, where)
     keys = order_keys(documents.column("doc_id"), f"mixture {params.seed}")
     by_key = np.lexsort((keys, codes))
     bounds = np.searchsorted(codes[by_key], np.arange(len(names) + 1))

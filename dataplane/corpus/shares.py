@@ -50,7 +50,9 @@ class SharesParams(Params):
         return self
 
 
-def shares(available: Mapping[str, Size], params: SharesParams, by: str, budget: float, most: Callable[[str], float]) -> dict[str, float]:
+def shares(
+    available: Mapping[str, Size], params: SharesParams, by: str, budget: float, most: Callable[[str], float], where: str = "mix"
+) -> dict[str, float]:
     """Share of each group, which add up to 1.
 
     Args:
@@ -59,16 +61,18 @@ def shares(available: Mapping[str, Size], params: SharesParams, by: str, budget:
         by: What groups are told by, for messages.
         budget: Units of the whole, for UniMax.
         most: Group -> how often it is repeated at most, for UniMax.
+        where: Path of the params, for messages.
 
     Raises:
         ParamsError: A target names no group, or a group has no target and `rest` is null.
     """
-    _check_names(available, params, by)
+    _check_names(available, params, by, where)
     others = [name for name in available if name not in params.targets and name not in params.replay]
     rest = params.rest if params.targets else 1.0
     if others and rest is None:
         message = f"no target for {by} {', '.join(map(repr, others))}"
-        raise ParamsError(message, where="mix.targets", fix="name them in mix.targets, or set mix.rest (0 leaves them out)")
+        fix = f"name them in {where}.targets, or set {where}.rest (0 leaves them out)"
+        raise ParamsError(message, where=f"{where}.targets", fix=fix)
     left = 1.0 - sum(params.replay.values())
     asked = sum(params.targets.values()) + (rest or 0.0)
     spread = _spread({name: available[name].units for name in others}, params, budget * left * (rest or 0.0) / (asked or 1.0), most)
@@ -79,12 +83,12 @@ def shares(available: Mapping[str, Size], params: SharesParams, by: str, budget:
     return {name: wanted[name] / total for name in available}
 
 
-def _check_names(available: Mapping[str, Size], params: SharesParams, by: str) -> None:
-    for where, names in (("mix.targets", params.targets), ("mix.replay", params.replay)):
+def _check_names(available: Mapping[str, Size], params: SharesParams, by: str, where: str) -> None:
+    for place, names in ((f"{where}.targets", params.targets), (f"{where}.replay", params.replay)):
         for name in names:
             if name not in available:
                 message = f"target {name!r} is no {by} of the documents that are left, {did_you_mean(name, available)}"
-                raise ParamsError(message, where=where, fix=f"correct the name, or take it out of {where} in params.yaml")
+                raise ParamsError(message, where=place, fix=f"correct the name, or take it out of {place} in params.yaml")
 
 
 def _spread(units: Mapping[str, int], params: SharesParams, budget: float, most: Callable[[str], float]) -> dict[str, float]:

@@ -1,6 +1,6 @@
-"""Trains the project's tokenizer: byte-level BPE that gives every text back byte for byte.
+"""Trains the project's tokenizer: byte-level BPE or unigram that gives every text back byte for byte, or SentencePiece's own models.
 
-Pre-tokenisation, which no merge crosses (as GPT-4's and Qwen's in the main, with three changes that serve Chinese):
+Pre-tokenisation of the byte-level ones, which no merge crosses (as GPT-4's and Qwen's in the main, with three changes that serve Chinese):
 - a run of Han and Kana stands alone: neither the punctuation before it nor Latin letters beside it are glued to it;
 - every digit is a token of its own;
 - no run is longer than 64 characters (256 for white space), which bounds time and memory on hostile text.
@@ -10,22 +10,28 @@ There is no normaliser, and all 256 bytes are in the alphabet: nothing is unknow
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from dataplane.corpus.byte_ranks import from_ranks, read_ranks
+from dataplane.corpus import sentencepiece_training
+from dataplane.corpus.byte_ranks import from_ranks, read_merges, read_ranks
+from dataplane.corpus.sentencepiece_file import from_model, puts_prefix, read_model
+from dataplane.corpus.tokenizer_sample import SampleParams
 from dataplane.errors import DataError, ModelMissing
 from dataplane.params import Params
 
 FOLDER = "models/tokenizer"
 FILE = "tokenizer.json"
+MODEL_FILE = "tokenizer.model"  # of SentencePiece, beside it
+MODEL, RANKS, MERGES = ".model", ".tiktoken", ".txt"  # endings of vocabularies that are no tokenizer.json
 CONFIG_FILE = "tokenizer_config.json"
 SPECIAL_FILE = "special_tokens_map.json"
 
@@ -63,8 +69,14 @@ class TokenizerParams(Params):
 
     path: str = Field(
         "",
-        description="A vocabulary made before, relative to the project: a tokenizer.json, used as it is, or a .tiktoken file of ranks, "
-        "which gets the special tokens that it lacks. New text changes no id; empty trains one.",
+        description="A vocabulary made before, relative to the project: a tokenizer.json, used as it is, or a .tiktoken file of ranks, a "
+        ".txt file of GPT-2's merges or a .model file of SentencePiece, which get the special tokens that they lack. New text changes no "
+        "id; empty trains one.",
+    )
+    model: Literal["bpe", "unigram", "sentencepiece_bpe", "sentencepiece_unigram"] = Field(
+        "bpe",
+        description="What is trained: bpe or unigram over the bytes of words, which lose nothing; or SentencePiece's own models with bytes "
+        "to fall back on, which lose U+2581 alone and are kept as tokenizer.model too. All but bpe need the extra sentencepiece.",
     )
     pattern: Literal["gpt2", "llama3", "qwen"] = Field("gpt2", description="How the family of a .tiktoken file cuts texts; GPT-NeoX: gpt2.")
     terms: str = Field(
@@ -73,25 +85,12 @@ class TokenizerParams(Params):
     vocab_size: int = Field(
         8192, ge=256 + len(SPECIAL_TOKENS), le=1 << 20, description="Tokens at most, the 256 bytes and 6 special tokens included."
     )
-    max_bytes: int = Field(20_000_000, ge=1, description="Bytes of text it is trained on at most, from the start of the mixture.")
-    min_frequency: int = Field(2, ge=1, description="Times that a pair has to occur to be merged.")
-
-
-def sample(mixture: pa.Table, documents: pa.Table, params: TokenizerParams) -> pa.Array:
-    """The occurrences to train on: the start of the mixture, which has the shares of the whole.
-
-    Args:
-        mixture: Columns doc_id, position.
-        documents: Columns doc_id, n_bytes; every doc_id of the mixture.
-
-    Returns:
-        string [k], doc_ids in training order; a document that comes in several epochs is named as often.
-    """
-    order = np.argsort(mixture.column("position").to_numpy(), kind="stable")
-    doc_ids = mixture.column("doc_id").combine_chunks().take(pa.array(order))
-    places = pc.index_in(doc_ids, value_set=documents.column("doc_id").combine_chunks())
-    ends = np.cumsum(documents.column("n_bytes").combine_chunks().take(places).fill_null(0).to_numpy())
-    return doc_ids.slice(0, max(1, int(np.searchsorted(ends, params.max_bytes, side="right"))))
+    max_bytes: int = Field(20_000_000, ge=1, description="Bytes of text it is trained on at most.")
+    sample: SampleParams = Field(
+        default_factory=lambda: SampleParams.parse(None, where="tokenizer.sample"),
+        description="Which part of the mixture's text that is, in shares of its own.",
+    )
+    min_frequency: int = Field(2, ge=1, description="Times that a pair has to occur to be merged, for model bpe.")
 
 
 def train(texts: Iterable[pa.Array], params: TokenizerParams) -> Tokenizer:
@@ -101,44 +100,94 @@ def train(texts: Iterable[pa.Array], params: TokenizerParams) -> Tokenizer:
         texts: Batches of text, string or large_string.
 
     Raises:
-        DataError: There is no text.
+        DataError: There is no text, or too little for SentencePiece.
+        EnvironmentFault: A model but bpe, and SentencePiece is not installed.
     """
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Split(Regex(PATTERN), "isolated"),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-    ])  # fmt: skip
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=params.vocab_size,
-        min_frequency=params.min_frequency,
-        special_tokens=[AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS],
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
+    return train_with_model(texts, params)[0]
+
+
+def train_with_model(texts: Iterable[pa.Array], params: TokenizerParams) -> tuple[Tokenizer, bytes]:
+    """As `train`, with the content of SentencePiece's .model file, which is empty for models that are not its own."""
     seen = 0
 
     def counted() -> Iterator[list[str]]:
         nonlocal seen
         for batch in texts:
-            seen += int(pc.sum(pc.binary_length(batch)).as_py() or 0)
-            yield [text for text in batch.to_pylist() if text]
+            if size := int(pc.sum(pc.binary_length(batch)).as_py() or 0):
+                seen += size
+                yield [text for text in batch.to_pylist() if text]
 
-    tokenizer.train_from_iterator(counted(), trainer)
-    if not seen:
+    found = counted()
+    first = next(found, None)
+    if first is None:
         raise DataError("there is no text to train the tokenizer on", where="tokenizer", fix="loosen the rules of `select`, or add sources")
+    batches = chain([first], found)
+    if params.model == "bpe":
+        return _train_bpe(batches, params), b""
+    if params.model == "unigram":
+        return _train_unigram(batches, params), b""
+    flat = chain.from_iterable(batches)
+    kind = params.model.removeprefix("sentencepiece_")
+    data = sentencepiece_training.model_of_lines(flat, kind, params.vocab_size, SPECIAL_TOKENS)
+    return from_model(read_model(data, Path(MODEL_FILE)), SPECIAL_TOKENS), data
+
+
+def _byte_level(model: models.Model) -> Tokenizer:
+    """A model over the bytes of words."""
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(PATTERN), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ])  # fmt: skip
+    tokenizer.decoder = decoders.ByteLevel()
     return tokenizer
 
 
-def given(path: Path, params: TokenizerParams) -> Tokenizer:
-    """The vocabulary of `params.path`.
+def _special() -> list[AddedToken]:
+    return [AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS]
+
+
+def _train_bpe(batches: Iterable[list[str]], params: TokenizerParams) -> Tokenizer:
+    tokenizer = _byte_level(models.BPE())
+    trainer = trainers.BpeTrainer(
+        vocab_size=params.vocab_size,
+        min_frequency=params.min_frequency,
+        special_tokens=_special(),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(batches, trainer)
+    return tokenizer
+
+
+def _train_unigram(batches: Iterable[list[str]], params: TokenizerParams) -> Tokenizer:
+    split = _byte_level(models.BPE()).pre_tokenizer
+    words = Counter(word for batch in batches for text in batch for word, _ in split.pre_tokenize_str(text))
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    pieces = sentencepiece_training.unigram_of_words(words, alphabet, params.vocab_size - len(SPECIAL_TOKENS))
+    never = sentencepiece_training.never_scored(pieces)
+    tokenizer = _byte_level(models.Unigram([*((token, never) for token in SPECIAL_TOKENS), *pieces], None, False))
+    tokenizer.add_special_tokens(_special())
+    return tokenizer
+
+
+def given(path: Path, params: TokenizerParams) -> tuple[Tokenizer, bytes]:
+    """The vocabulary of `params.path`, with its content where it is a .model file of SentencePiece.
 
     Raises:
-        ModelMissing: There is none, or the file is damaged.
+        ModelMissing: There is none, or the file is damaged, or it loses text.
     """
-    if path.suffix != ".tiktoken":
-        return load(path.parent, path.name)
-    return from_ranks(read_ranks(path), params.pattern, SPECIAL_TOKENS)
+    if path.suffix == RANKS:
+        return from_ranks(read_ranks(path), params.pattern, SPECIAL_TOKENS), b""
+    if path.suffix == MERGES:
+        return from_ranks(read_merges(path), "gpt2", SPECIAL_TOKENS), b""
+    if path.suffix != MODEL:
+        return load(path.parent, path.name), b""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ModelMissing(f"{path} cannot be read: {error}", where="tokenizer", fix="correct tokenizer.path") from None
+    return from_model(read_model(data, path), SPECIAL_TOKENS), data
 
 
 def read_terms(path: Path) -> list[str]:
@@ -162,16 +211,24 @@ def extend_vocabulary(tokenizer: Tokenizer, terms: Sequence[str]) -> list[list[i
 
     Returns:
         For each new token, the tokens that its text was made of: `trainplane.model.extend` makes its first embedding of theirs.
+
+    Raises:
+        DataError: The tokenizer puts a space before each text; it would put one behind each term too.
     """
+    if terms and puts_prefix(tokenizer):
+        message = "this vocabulary puts a space before each text, and would put one behind each term"
+        raise DataError(message, where="tokenizer.terms", fix="leave tokenizer.terms empty, or take a vocabulary without such a space")
     encoded = {term: tokenizer.encode(term, add_special_tokens=False).ids for term in dict.fromkeys(terms)}
     new = {term: ids for term, ids in encoded.items() if len(ids) > 1}
     tokenizer.add_tokens([AddedToken(term, normalized=False) for term in new])
     return list(new.values())
 
 
-def save(tokenizer: Tokenizer, folder: Path) -> None:
-    """Writes what `tokenizers` and `transformers` load: the same tokenizer gives the same bytes."""
+def save(tokenizer: Tokenizer, folder: Path, model: bytes = b"") -> None:
+    """Writes what `tokenizers` and `transformers` load, and SentencePiece's model where there is one; equal tokenizers give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
+    if model:
+        (folder / MODEL_FILE).write_bytes(model)
     tokenizer.save(str(folder / FILE), pretty=False)
     _write(folder / SPECIAL_FILE, {"eos_token": EOS, "pad_token": PAD, "additional_special_tokens": [*ROLES.values(), END]})
     _write(

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pydantic import Field
 from tokenizers import Tokenizer
 
+from dataplane.corpus.sentencepiece_file import puts_prefix
 from dataplane.kernels.text_signals import SIGNALS, measure
 from dataplane.params import Params
 from dataplane.schema import TOKENS
@@ -22,6 +23,7 @@ from dataplane.schema import TOKENS
 # Where a text can be cut so that the ids of the pieces are the ids of the whole: no pre-token goes on from a character
 # that is not white space to a space, nor from a newline to a character that is not white space.
 _SEAM = re.compile(r"(?<=\S)(?= )|(?<=\n)(?=\S)")
+_SPACE_SEAM = re.compile(r"(?<=\S)(?= )")
 
 
 class TokenizeParams(Params):
@@ -60,25 +62,29 @@ def tokenize(doc_ids: pa.Array, texts: pa.Array, tokenizer: Tokenizer, params: T
 
 
 def _long_ids(text: str, tokenizer: Tokenizer, piece_chars: int) -> list[int]:
-    return [i for piece in pieces(text, piece_chars) for i in tokenizer.encode_batch_fast([piece], add_special_tokens=False)[0].ids]
+    if not puts_prefix(tokenizer):
+        cut = pieces(text, piece_chars)
+    else:  # each piece but the first gives its own space for the one that the tokenizer puts before it
+        cut = (piece if i == 0 else piece.removeprefix(" ") for i, piece in enumerate(pieces(text, piece_chars, _SPACE_SEAM)))
+    return [i for piece in cut for i in tokenizer.encode_batch_fast([piece], add_special_tokens=False)[0].ids]
 
 
-def pieces(text: str, piece_chars: int) -> Iterator[str]:
+def pieces(text: str, piece_chars: int, seam: re.Pattern[str] = _SEAM) -> Iterator[str]:
     """Cuts a text into pieces of at most `piece_chars` characters, at the last seam of each where there is one."""
     start = 0
     while len(text) - start > piece_chars:
-        stop = start + _last_seam(text[start : start + piece_chars + 1], piece_chars)
+        stop = start + _last_seam(text[start : start + piece_chars + 1], piece_chars, seam)
         yield text[start:stop]
         start = stop
     yield text[start:]
 
 
-def _last_seam(window: str, piece_chars: int) -> int:
+def _last_seam(window: str, piece_chars: int, seam: re.Pattern[str]) -> int:
     """Where the last seam of a window lies, at `piece_chars` at the latest; looks at its end first."""
     reach = 1 << 10
     while True:
         low = max(0, len(window) - reach)
-        seams = [match.start() for match in _SEAM.finditer(window, low) if 0 < match.start() <= piece_chars]
+        seams = [match.start() for match in seam.finditer(window, low) if 0 < match.start() <= piece_chars]
         if seams:
             return seams[-1]
         if low == 0:

@@ -1,4 +1,4 @@
-"""dedup: selected -> signatures, duplicates, repeats, deduplicated. Equal texts first, then near-duplicates, then passages of the rest."""
+"""dedup: selected -> signatures, duplicates, repeats, deduplicated. Equal texts, then near-duplicates, then passages of the rest."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dataplane import schema
-from dataplane.corpus import exact, minhash, simhash
+from dataplane.corpus import exact, minhash, semantic, simhash
 from dataplane.corpus.attributes import Attributes
 from dataplane.corpus.banding import Work
-from dataplane.corpus.clusters import URL, Standing, Stars, duplicate_rows
+from dataplane.corpus.clusters import HOW, SEMANTIC, URL, Standing, Stars, duplicate_rows
 from dataplane.corpus.dedup_params import DedupParams
 from dataplane.corpus.repeat_rows import counts as told_repeats
 from dataplane.corpus.repeat_rows import repeat_rows, texts_in_order
 from dataplane.corpus.repeats import Collection, Mask, Repeats, RepeatsParams, find_repeats
 from dataplane.corpus.similarities import Similarities
+from dataplane.corpus.spill import spill_folder
 from dataplane.corpus.survival import survival_rank
 from dataplane.engine.documents import DocumentsTask, ids_batch
 from dataplane.kernels.hashing import hash128
+from dataplane.kernels.members import Members
 from dataplane.kernels.stars import MAX_LEADERS_IN_BUCKET
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.snapshot import Snapshot
@@ -146,6 +148,30 @@ def _near(corpus: Corpus, among: I64, rank: I64, groups: U64, params: DedupParam
     return stars
 
 
+def by_meaning(corpus: Corpus, standing: Standing, rank: I64, groups: U64, params: DedupParams) -> tuple[Standing, dict[str, Any]]:
+    """After near-duplicates by meaning among those that are left, and what is told of the search."""
+    of = params.semantic
+    if not of.vectors:
+        return standing, {}
+    column = corpus.attributes.column(of.vectors)
+    left, known = standing.how == 0, Members.of(corpus.ids)
+
+    def spilled() -> Iterator[tuple[I64, pa.Array]]:
+        for batch in corpus.documents.batches(["doc_id", column], batch_size=SIGNATURE_ROWS):
+            yield known.places(batch.column("doc_id")), batch.column(column)
+
+    with spill_folder(corpus.journal / "spill") as folder:
+        vectors = semantic.read_vectors(spilled(), len(rank), folder)
+        among = semantic.Vectors(vectors.values, vectors.rows[left[vectors.rows]])
+        stars, parts = semantic.find_duplicates(among, rank, groups, hash128(corpus.ids)[:, 0].copy(), of)
+        found = standing.then(stars.leader, stars.similarity, SEMANTIC)
+        # Those that went before for one that goes now were never compared with their new keeper: the cosine says how alike they are.
+        moved = np.flatnonzero(~left & (found.leader != standing.leader) & (found.how == HOW.index(SEMANTIC)))
+        found.similarity[moved] = semantic.pair_cosines(vectors.values, moved, found.leader[moved])
+    told = {"compared": len(among.rows), "without_vector": int(left.sum()) - len(among.rows), "parts": parts}
+    return found, told | {"threshold": of.threshold, "version": semantic.VERSION}
+
+
 def passages(corpus: Corpus, standing: Standing, rank: I64, groups: U64, params: RepeatsParams) -> Repeats:
     """The passages that stand in several of the documents that are left, or several times in one."""
     texts = texts_in_order(corpus.documents, corpus.ids, standing.how == 0)
@@ -227,6 +253,7 @@ def main() -> None:
         corpus = Corpus(attributes.doc_ids, signed, documents, attributes, journal.folder)
         rank, groups = order(corpus, params)
         standing, full = find(corpus, rank, groups, params)
+        standing, meaning = by_meaning(corpus, standing, rank, groups, params)
         duplicates = duplicate_rows(attributes.doc_ids, standing)
         found = passages(corpus, standing, rank, groups, params.repeats)
         repeats = repeat_rows(attributes.doc_ids, found, params.repeats)
@@ -235,7 +262,7 @@ def main() -> None:
         gone = (standing.how > 0) | found.dropped
         kept = run.write("deduplicated", schema.IDS, _kept(ids, ~gone))
         run.account(rows_in=selected.rows, kept=kept.rows, dropped=int(gone.sum()))
-        counts = _counts(duplicates, full, params) | {"repeats": told_repeats(repeats)}
+        counts = _counts(duplicates, full, params) | {"repeats": told_repeats(repeats), **({"semantic": meaning} if meaning else {})}
         _tell(counts, params)
         run.metrics(counts)
 

@@ -1,5 +1,6 @@
 """Every operator that this distribution registers passes the kit that plugin authors are given."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from dataplane.errors import ModelMissing
 from dataplane.kernels.instruction_pool import Pool, vector
 from dataplane.registry import entries, operator_class
 from dataplane.testing import Example, conformance
+from tests.annotators.embedding_model import save as save_embedding_model
 
 OWN = "terraplane"
 ENGLISH = "The quick brown fox jumps over the lazy dog, and then it goes home to sleep for the rest of the day."
@@ -34,6 +36,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "code_signals": [
         Example("#!/bin/sh\n# SPDX-License-Identifier: MIT\n"), Example("x" * 200, columns={"mime": "text/x-css"}), Example(""),
     ],
+    "embedding": [Example("the river and the mill"), Example("the boat " * 30), Example(CHINESE), Example("")],
     "encoding_repair": [Example("schÃ¶n"), Example("a\r\nb\x00c"), Example("e\u0301 \u200b"), Example(CHINESE), Example("")],
     "html_text": [Example(PAGE, columns=HTML), Example("<p>no page</p>", columns={"mime": "text/plain"}), Example(PAGE)],
     "instruction_difficulty": [Example(ASKED), Example(ASKED_ZH), Example(ENGLISH)],
@@ -113,7 +116,7 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def write_models() -> None:
     """Into the current folder: an n-gram model that knows the English example, classifiers that know spam, a model of one name,
-    the lines that a site repeats, and a block list."""
+    an embedding model of random weights where torch is installed, the lines that a site repeats, and a block list."""
     batch = pa.record_batch({"source": ["good"] * 3, "text": pa.array([ENGLISH] * 3, pa.large_string())})
     path = Path("models/ngram_lm/model.npz")
     train([batch], TrainLmParams.parse(None, where="train_lm")).save(path)
@@ -124,6 +127,8 @@ def write_models() -> None:
     names = spacy.blank("en")
     names.add_pipe("entity_ruler").add_patterns([{"label": "PERSON", "pattern": "Ann Lee"}])  # type: ignore[attr-defined]
     names.to_disk(Path("models/names"))
+    if find_spec("torch") and find_spec("transformers"):
+        save_embedding_model(Path("models/embedding"))
     write_instruction_models()
     pages = {"url": ["http://paper.example/"] * 2, "text": pa.array(["Menu\nOne", "Menu\nTwo"], pa.large_string())}
     fit([pa.record_batch(pages)], SiteLinesParams(min_pages=2)).lines.save(Path("site_lines.npy"))

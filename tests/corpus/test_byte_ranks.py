@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from dataplane.corpus.byte_ranks import PATTERNS, from_ranks, read_ranks
+from dataplane.corpus.byte_ranks import PATTERNS, from_ranks, read_merges, read_ranks
 from dataplane.corpus.tokenizer import SPECIAL_TOKENS
 from dataplane.corpus.tokens import TokenizeParams, tokenize
 from dataplane.errors import ModelMissing
@@ -56,6 +56,47 @@ def test_files_that_are_no_ranks_are_named(tmp_path: Path, content: bytes) -> No
         read_ranks(path)
 
 
+def test_merges_of_gpt_2_become_ranks_behind_its_order_of_the_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "merges.txt"
+    path.write_text("#version: 0.2\nt h\nĠ th\n# #\nĊ Ċ\n", encoding="utf-8")
+    ranks = read_merges(path)
+    assert [ranks[token] for token in (b"!", b"~", "¡".encode("latin-1"), b"\x00", b" ", b"\xad")] == [0, 93, 94, 188, 220, 255]
+    assert [ranks[token] for token in (b"th", b" th", b"##", b"\n\n")] == [256, 257, 258, 259]
+    texts = ["the th ###\n\n\n", " thth"]
+    assert ours(from_ranks(ranks, "gpt2", SPECIAL_TOKENS), texts) == [reference("gpt2", ranks).encode_ordinary(text) for text in texts]
+    for damaged in ("t h x\n", "t h\nt h\n", "\u4e00 a\n"):
+        path.write_text(damaged, encoding="utf-8")
+        with pytest.raises(ModelMissing):
+            read_merges(path)
+    with pytest.raises(ModelMissing):
+        read_merges(tmp_path / "none.txt")
+
+
+def published_texts(shared_data: Path) -> list[str]:
+    plays = next((shared_data / "shakespeare").glob("*.txt")).read_text(encoding="utf-8")
+    texts = [*NAUGHTY, *(text[:500] for text in TRAPS.values()), *(plays[at : at + 20_000] for at in range(0, 400_000, 20_000))]
+    return [text.encode("utf-8", "replace").decode() for text in texts]
+
+
+@pytest.mark.slow
+def test_gpt_2s_merges_give_the_ids_of_tiktoken_and_transformers(shared_data: Path, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    with tarfile.open(shared_data / "tokenizers.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    path = tmp_path / "tokenizers" / "merges_gpt2.txt"
+    ranks = read_merges(path)
+    tokenizer = from_ranks(ranks, "gpt2", SPECIAL_TOKENS)
+    assert (len(ranks), tokenizer.token_to_id("<|endoftext|>")) == (50_256, 50_256)
+    vocabulary = {token: number for token, number in tokenizer.get_vocab(with_added_tokens=True).items() if number <= 50_256}
+    merges = [tuple(line.split(" ")) for line in path.read_text(encoding="utf-8").split("\n")[1:] if line]
+    library = transformers.GPT2Tokenizer(vocab=vocabulary, merges=merges)
+    encoding, texts = reference("gpt2", ranks), published_texts(shared_data)
+    found = ours(tokenizer, texts)
+    assert found == [encoding.encode_ordinary(text) for text in texts]
+    plain = [(text, ids) for text, ids in zip(texts, found, strict=True) if "<|endoftext|>" not in text]
+    assert [ids for _, ids in plain] == library([text for text, _ in plain], add_special_tokens=False)["input_ids"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "pattern"), [("EleutherAI_gpt-neox-20b", "gpt2"), ("meta-llama-3-8B", "llama3"), ("qwen", "qwen")])
 def test_published_vocabularies_give_the_ids_of_tiktoken(shared_data: Path, tmp_path: Path, name: str, pattern: str) -> None:
@@ -63,7 +104,5 @@ def test_published_vocabularies_give_the_ids_of_tiktoken(shared_data: Path, tmp_
         archive.extractall(tmp_path, filter="data")
     ranks = read_ranks(tmp_path / "tokenizers" / f"{name}.tiktoken")
     tokenizer, encoding = from_ranks(ranks, pattern, SPECIAL_TOKENS), reference(pattern, ranks)
-    plays = next((shared_data / "shakespeare").glob("*.txt")).read_text(encoding="utf-8")
-    texts = [*NAUGHTY, *(text[:500] for text in TRAPS.values()), *(plays[at : at + 20_000] for at in range(0, 400_000, 20_000))]
-    clean = [text.encode("utf-8", "replace").decode() for text in texts]
-    assert ours(tokenizer, clean) == [encoding.encode_ordinary(text) for text in clean]
+    texts = published_texts(shared_data)
+    assert ours(tokenizer, texts) == [encoding.encode_ordinary(text) for text in texts]

@@ -183,3 +183,52 @@ def test_simhash_is_another_method_of_the_same_stage(ids: dict[str, str], projec
     rows = Snapshot.load("duplicates", project).to_table().to_pylist()
     assert {row["how"] for row in rows if not row["kept"]} == {"simhash"}
     assert json.loads((project / "metrics/dedup.json").read_text())["simhash"] == {"distance": 7, "version": 1}
+
+
+VECTORS = {  # near_0's and zh_0's text say the same; `short` is almost like `near_2`; `alone` has no vector
+    "near_0": [4000, 0, 0], "near_1": [3990, 282, 0], "near_2": [0, 4000, 0], "copy_of_near_1": [3990, 282, 0],
+    "copy_of_near_0": [4000, 0, 0], "alone": None, "zh_0": [3980, 400, 0], "zh_1": [3980, 399, 0], "short": [0, 3900, 889], "empty": None,
+}  # fmt: skip
+
+
+def with_vectors(put: Any, project: Path) -> None:
+    table = Snapshot.load("documents", project).to_table()
+    column = pa.array([VECTORS[name] for name in TEXTS], pa.list_(pa.int16()))
+    put("documents", table.append_column(pa.field("embedding__vector", column.type), column))
+
+
+def test_documents_of_one_meaning_go_behind_the_survivor_and_say_how_alike_they_are(ids: dict[str, str], put: Any, project: Path) -> None:
+    with_vectors(put, project)
+    of = {"minhash": {"threshold": 0.7}, "semantic": {"vectors": "embedding.vector", "threshold": 0.97}}
+    assert kept(ids, project, of) == {"near_1", "near_2", "alone", "empty"}
+    names = {doc_id: name for name, doc_id in ids.items()}
+    rows = {names[row["doc_id"]]: row for row in Snapshot.load("duplicates", project).to_table().to_pylist()}
+    # zh_1 went for zh_0 before, and stands behind its keeper now.
+    for name, leader in (("zh_0", "near_1"), ("zh_1", "near_1"), ("short", "near_2")):
+        a, b = VECTORS[name], VECTORS[leader]
+        assert a is not None
+        assert b is not None
+        cosine = sum(x * y for x, y in zip(a, b, strict=True)) / (sum(x * x for x in a) * sum(x * x for x in b)) ** 0.5
+        assert (names[rows[name]["representative"]], rows[name]["how"], rows[name]["kept"]) == (leader, "semantic", False)
+        assert rows[name]["similarity"] == pytest.approx(cosine, abs=1e-12)
+    told = json.loads((project / "metrics/dedup.json").read_text())["semantic"]
+    assert told == {"compared": 4, "without_vector": 2, "parts": 1, "threshold": 0.97, "version": "1"}
+    assert sorted(path.name for path in project.glob("journal/dedup/*/spill")) == []
+    of["semantic"]["threshold"] = 0.98
+    assert kept(ids, project, of) == {"near_1", "near_2", "alone", "short", "empty"}
+
+
+def test_meanings_of_different_dumps_are_not_compared_and_a_missing_signal_is_told(ids: dict[str, str], put: Any, project: Path) -> None:
+    with pytest.raises(ParamsError, match=r"embedding\.vector"):
+        kept(ids, project, {"semantic": {"vectors": "embedding.vector"}})
+    with_vectors(put, project)
+    of = {"within": "meta.dump", "minhash": {"threshold": 0.7}, "semantic": {"vectors": "embedding.vector", "threshold": 0.97}}
+    without = kept(ids, project, {**of, "semantic": {}})
+    found = kept(ids, project, of)
+    dump = {name: i % 2 for i, name in enumerate(TEXTS)}
+    gone = without - found
+    assert gone
+    rows = {row["doc_id"]: row for row in Snapshot.load("duplicates", project).to_table().to_pylist()}
+    names = {doc_id: name for name, doc_id in ids.items()}
+    for name in gone:
+        assert dump[names[rows[ids[name]]["representative"]]] == dump[name]
