@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
@@ -18,6 +18,7 @@ import yaml
 from dataplane import schema
 from dataplane.deciding import Decider, Rule
 from dataplane.errors import DataError
+from dataplane.operator import Operator
 from dataplane.registry import operator_class
 from dataplane.ruleset import RuleSet, load_rule_set
 from dataplane.testing import Example, apply, batch_of
@@ -90,12 +91,13 @@ def _text(parts: str | Sequence[Any], texts: Mapping[str, str]) -> str:
 
 def _decide(rules: RuleSet, documents: Sequence[Example]) -> list[dict[str, str]]:
     """For each document the rules that drop it, with the signals that decided."""
+    measuring = [operator_class(name)(rules.spec.needs.get(name)) for name in rules.reads if name != DECLARED]
     full = pa.record_batch(
         {
             "doc_id": pa.array([f"{i:032x}" for i in range(len(documents))]),
             "kind": pa.array([document.columns["kind"] for document in documents]),
             "language__lang": pa.array([document.columns["lang"] for document in documents]),
-            **{name: array for operator in rules.reads if operator != DECLARED for name, array in _signals(operator, documents).items()},
+            **{name: array for operator in measuring for name, array in _signals(operator, documents).items()},
         }
     )
     resolved = rules.resolve()
@@ -108,9 +110,9 @@ def _decide(rules: RuleSet, documents: Sequence[Example]) -> list[dict[str, str]
     return found
 
 
-def _signals(name: str, documents: Sequence[Example]) -> dict[str, pa.Array]:
+def _signals(operator: Operator, documents: Sequence[Example]) -> dict[str, pa.Array]:
     """What an operator writes, be it a transform: the rules see its signals beside the text that it made."""
-    operator = operator_class(name)({})
     operator.open()
-    made = apply(operator, batch_of(operator, documents))
-    return {schema.signal_column(name, signal): made[signal] for signal in operator.writes}
+    told = [replace(document, columns={**document.columns, "language__lang": document.columns["lang"]}) for document in documents]
+    made = apply(operator, batch_of(operator, told))
+    return {schema.signal_column(operator.name, signal): made[signal] for signal in operator.writes}

@@ -16,7 +16,7 @@ from typing import Any, get_args
 from pydantic.fields import FieldInfo
 
 from dataplane.operator import Annotator, Filter, Operator, Transform
-from dataplane.params import Params
+from dataplane.params import Params, canonical_json
 from dataplane.registry import entries, operator_class, source_class
 from dataplane.ruleset import RuleParam, RuleSet, load_rule_set
 from dataplane.source import Source
@@ -36,7 +36,7 @@ class Param:
 
     Attributes:
         name: Its name in params.yaml.
-        default: Value where params.yaml names none.
+        default: Value where params.yaml names none; numbers by language as a mapping.
         unit: Unit of a number; empty for anything else.
         bounds: What it may be, as text ("0 to 1").
         description: What it means.
@@ -53,7 +53,10 @@ class Param:
 
 @dataclass(frozen=True)
 class Decision:
-    """One rule: a reason, the SQL that drops a document for it, and where that comes from."""
+    """One rule: a reason, the SQL that drops a document for it, where that applies, and where it comes from.
+
+    A threshold by language stands as ``name[language.lang]``, the numbers are the param's.
+    """
 
     reason: str
     predicate: str
@@ -145,16 +148,16 @@ def of_operator(cls: type[Operator]) -> Entry:
 
 
 def of_rule_set(rules: RuleSet) -> Entry:
-    """What a rule set's file says, with its default thresholds filled in."""
-    spec, resolved = rules.spec, rules.resolve()
+    """What a rule set's file says, with its default thresholds filled in; those by language are named."""
+    spec = rules.spec
     params = tuple(
-        Param(name, p.default, _rule_unit(name, p), _range(p.ge, p.le), p.description, _is_number(p.default))
+        Param(name, _default(p), _rule_unit(name, p), _range(p.ge, p.le), p.description, _is_number(p.default))
         for name, p in spec.params.items()
     )
-    decisions = tuple(Decision(rule.reason, rule.predicate, rule.when, rule.source) for rule in resolved.rules.values())
-    return Entry(
-        spec.name, "rules", spec.version, spec.title, f"Reads {', '.join(spec.reads)}.", spec.source, params=params, rules=decisions
-    )
+    decisions = tuple(Decision(rule.reason, rule.predicate, rule.when, rule.source) for rule in rules.described().values())
+    needs = "".join(f" Needs {name} with {canonical_json(given)}." for name, given in spec.needs.items())
+    about = f"Reads {', '.join(spec.reads)}.{needs}"
+    return Entry(spec.name, "rules", spec.version, spec.title, about, spec.source, params=params, rules=decisions)
 
 
 def _own_rules(cls: type[Operator]) -> dict[str, str]:
@@ -201,6 +204,10 @@ def _unit(name: str, description: str, declared: Any) -> str:
         return _BY_NAME[ending]
     found = _UNIT.search(description)
     return found[1].lower() if found else ""
+
+
+def _default(param: RuleParam) -> Any:
+    return param.values() if param.by_language else param.default
 
 
 def _rule_unit(name: str, param: RuleParam) -> str:

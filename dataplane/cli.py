@@ -72,6 +72,7 @@ for command in (
     examples.agreement,
     examples.augment,
     train.fit_site_lines,
+    train.fit_instruction_pool,
     installed.plugins,
     installed.models,
 ):

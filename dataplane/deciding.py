@@ -86,17 +86,23 @@ class Decider:
         import duckdb
 
         empty = pa.table({name: pa.array([], columns.field(name).type) for name in self.columns})
-        faults = []
         add_view(self._connection, "batch", empty)
-        for rule in self.rules:
-            try:
-                self._connection.execute(f"SELECT {rule.condition()} FROM batch")
-            except duckdb.Error as error:
-                faults.append(f"{rule.operator}.{rule.reason}: {str(error).splitlines()[0]}")
-        if faults:
-            raise ParamsError(
-                "; ".join(faults), where=self.stage, fix="correct the rule, or put the operator whose signal it reads into clean.pipeline"
-            )
+        try:
+            self._connection.execute(self._query)
+        except duckdb.Error as error:  # whose fault it is, each rule has to be asked
+            faults = [f"{rule.operator}.{rule.reason}: {fault}" for rule in self.rules if (fault := self._fault(rule))]
+            fix = "correct the rule, or put the operator whose signal it reads into clean.pipeline"
+            raise ParamsError("; ".join(faults) or str(error), where=self.stage, fix=fix) from None
+
+    def _fault(self, rule: Rule) -> str:
+        """What is wrong with a rule; empty if nothing is."""
+        import duckdb
+
+        try:
+            self._connection.execute(f"SELECT {rule.condition()} FROM batch")
+        except duckdb.Error as error:
+            return str(error).splitlines()[0]
+        return ""
 
     def decide(self, batch: pa.RecordBatch) -> tuple[Mask, pa.RecordBatch]:
         """Which rows stay, and why the others go.

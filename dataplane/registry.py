@@ -22,7 +22,7 @@ def entries(group: str) -> dict[str, EntryPoint]:
         PluginError: Two distributions own one name.
     """
     found: dict[str, EntryPoint] = {}
-    for point in sorted(entry_points(group=group), key=lambda p: (p.name, p.value)):
+    for point in sorted(_installed().select(group=group), key=lambda p: (p.name, p.value)):
         rival = found.get(point.name)
         if rival is not None and rival.value != point.value:
             raise PluginError(
@@ -32,6 +32,12 @@ def entries(group: str) -> dict[str, EntryPoint]:
             )
         found[point.name] = point
     return found
+
+
+@lru_cache
+def _installed() -> Any:
+    """Those of all groups: each look at what is installed opens a file of every distribution."""
+    return entry_points()
 
 
 def owner(point: EntryPoint) -> str:

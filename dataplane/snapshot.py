@@ -11,9 +11,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import yaml
@@ -26,6 +27,8 @@ from dataplane.lake.parquet import ParquetStore
 from dataplane.lake.store import Among, Data, Fragment, Store
 from dataplane.schema import UNDIGESTED
 from dataplane.settings import LakeSettings, load_settings
+
+T = TypeVar("T")
 
 LAKE = "lake"
 TAGS = "snapshots.yaml"
@@ -254,9 +257,19 @@ def write_fragments(store: Store, table: str, schema: pa.Schema, batches: Iterab
     written: list[Fragment] = []
     while (first := next(rest, None)) is not None:
         counter = _Counter(first, rest)
-        (data,) = store.write(table, schema, counter)
+        (data,) = store.write(table, schema, _ahead(counter))
         written.append(Fragment(data, counter.rows, f"{counter.total % _MODULUS:032x}"))
     return written
+
+
+def _ahead(items: Iterable[T]) -> Iterator[T]:
+    """The items, each made in a thread of its own while the one before is written."""
+    rest, nothing = iter(items), object()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(next, rest, nothing)
+        while (item := waiting.result()) is not nothing:
+            waiting = pool.submit(next, rest, nothing)
+            yield item  # type: ignore[misc]
 
 
 def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -82,6 +82,9 @@ class PretrainParams(Params):
 
     objective: Literal["causal", "masked"] = Field("causal", description="Predict the next token, or masked tokens as BERT does.")
     mask_share: float = Field(0.15, gt=0, lt=1, description="Share of the tokens that a masked model predicts.")
+    next_sentence: bool = Field(
+        False, description="Whether a masked model also learns whether the second segment of a document is its own (BERT's second task)."
+    )
     steps: int = Field(300, ge=1, description="Optimizer steps.")
     global_batch: int = Field(8, ge=1, description="Sequences in a step, over all ranks and accumulation.")
     micro_batch: int = Field(8, ge=1, description="Sequences that go through the model at once on a rank.")
@@ -129,6 +132,11 @@ class PretrainParams(Params):
     def _batches_divide(self) -> PretrainParams:
         self.accumulation(1)
         return self
+
+    @property
+    def head(self) -> str:
+        """What the model needs on top: "causal", "masked" or, for next sentences beside hidden tokens, "pairs"."""
+        return "pairs" if self.next_sentence else str(self.objective)
 
     def accumulation(self, data_ranks: int) -> int:
         """Micro-batches of one data-parallel rank in a step of `global_batch`.

@@ -13,13 +13,15 @@ import argparse
 import json
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+
+from dataplane.operator import Annotator
 
 PEER = Path(__file__).with_name("parity_peer.py")
 DEFAULT_PEER = Path(".venv-peers/bin/python")
@@ -47,10 +49,10 @@ def documents(data: Path) -> Iterator[str]:
                 yield text
 
 
-def theirs(texts: Sequence[str], python: Path) -> list[dict[str, str]]:
+def theirs(texts: Sequence[str], python: Path, *options: str) -> list[dict[str, str]]:
     """The verdicts of datatrove."""
     lines = "".join(json.dumps(text) + "\n" for text in texts)
-    done = subprocess.run([str(python), str(PEER)], input=lines, capture_output=True, text=True, check=False)
+    done = subprocess.run([str(python), str(PEER), *options], input=lines, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{python} {PEER.name} failed:\n{done.stderr[-2000:]}")
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -61,19 +63,33 @@ def ours(texts: Sequence[str], words: str) -> list[dict[str, str]]:
     from dataplane.annotators.text_signals import TextSignals
     from dataplane.ruleset import load_rule_set
 
-    operator = TextSignals({"words": words})
-    operator.open()
+    predicates = {}
+    for name, (rule_set, params) in SETS.items():
+        # One script is English: the rules by character are left to those of Chinese.
+        known = {"min_cjk_share": 2.0} if "min_cjk_share" in load_rule_set(rule_set).spec.params else {}
+        predicates[name] = load_rule_set(rule_set).resolve({**params, **known}).predicates()
+    return decisions(texts, "en", TextSignals({"words": words}), predicates)
+
+
+def decisions(texts: Sequence[str], lang: str, signals: Annotator, sets: Mapping[str, Mapping[str, str]]) -> list[dict[str, str]]:
+    """The reasons for which each text is dropped, by set, with a comma between them.
+
+    Args:
+        texts: Documents of the web.
+        lang: Their language.
+        signals: text_signals, with its params.
+        sets: Set -> reason -> predicate.
+    """
+    signals.open()
     found: list[dict[str, str]] = [{} for _ in texts]
     for start in range(0, len(texts), 1000):
         part = pa.array(texts[start : start + 1000], pa.large_string())
-        signals = operator.annotate(pa.record_batch({"text": part}))
-        struct = pa.StructArray.from_arrays(list(signals.values()), names=list(signals))
-        language = pa.StructArray.from_arrays([pa.array(["en"] * len(part))], names=["lang"])
-        # One script is English: the rules by character are left to those of Chinese.
+        langs = pa.array([lang] * len(part))
+        made = signals.annotate(pa.record_batch({"text": part, "language__lang": langs}))
+        struct = pa.StructArray.from_arrays(list(made.values()), names=list(made))
+        language = pa.StructArray.from_arrays([langs], names=["lang"])
         d = pa.table({"text_signals": struct, "language": language, "kind": ["web"] * len(part), "n": np.arange(len(part))})  # noqa: F841
-        for name, (rule_set, params) in SETS.items():
-            known = {"min_cjk_share": 2.0} if "min_cjk_share" in load_rule_set(rule_set).spec.params else {}
-            predicates = load_rule_set(rule_set).resolve({**params, **known}).predicates()
+        for name, predicates in sets.items():
             columns = ", ".join(f'coalesce({predicate}, false) AS "{reason}"' for reason, predicate in predicates.items())
             for i, row in enumerate(duckdb.sql(f"SELECT {columns} FROM d ORDER BY n").fetchall()):
                 found[start + i][name] = ",".join(reason for reason, dropped in zip(predicates, row, strict=True) if dropped)
@@ -81,7 +97,8 @@ def ours(texts: Sequence[str], words: str) -> list[dict[str, str]]:
 
 
 def compared(mine: Sequence[dict[str, str]], other: Sequence[dict[str, str]], words: str) -> Iterator[dict[str, Any]]:
-    for name in SETS:
+    """One row for each set: the share of equal decisions, what each side keeps, and the reasons of both where they differ."""
+    for name in mine[0]:
         pairs = [(bool(a[name]), bool(b[name])) for a, b in zip(mine, other, strict=True)]
         kinds = Counter(
             f"{a[name] or 'kept'} / {b[name] or 'kept'}" for a, b in zip(mine, other, strict=True) if bool(a[name]) != bool(b[name])

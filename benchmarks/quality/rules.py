@@ -34,13 +34,14 @@ def sets(data: Path) -> Iterator[tuple[str, str, list[str], list[bool]]]:
     yield "ChineseWebText, clean and dirty", "zh", texts, [side == "clean" for side, rows in sides.items() for _ in rows]
 
 
-def measured(operators: Sequence[str], lang: str, texts: Sequence[str]) -> pa.Table:
-    """The documents as rules see them."""
+def measured(rule_sets: Sequence[RuleSet], lang: str, texts: Sequence[str]) -> pa.Table:
+    """The documents as rules see them, measured with the params that one of the sets needs; none needs others than another."""
     columns: dict[str, Any] = {"kind": ["web"] * len(texts), "language": [{"lang": lang}] * len(texts)}
-    for name in operators:
-        operator = operator_class(name)({})
+    needs = {name: params for rules in rule_sets for name, params in rules.spec.needs.items()}
+    for name in sorted({name for rules in rule_sets for name in rules.reads} - {DECLARED}):
+        operator = operator_class(name)(needs.get(name))
         operator.open()
-        made = apply(operator, batch_of(operator, [Example(text) for text in texts]))
+        made = apply(operator, batch_of(operator, [Example(text, columns={"language__lang": lang}) for text in texts]))
         columns[name] = pa.StructArray.from_arrays([made[signal] for signal in operator.writes], names=list(operator.writes))
     return pa.table(columns)
 
@@ -54,9 +55,8 @@ def rules_of(name: str) -> RuleSet | None:
 
 def rows(data: Path) -> Iterator[dict[str, Any]]:
     rule_sets = [rules for name in entries("dataplane.rules") if (rules := rules_of(name))]
-    operators = sorted({name for rules in rule_sets for name in rules.reads} - {DECLARED})
     for name, lang, texts, good in sets(data):
-        documents = measured(operators, lang, texts).append_column("good", pa.array(good))
+        documents = measured(rule_sets, lang, texts).append_column("good", pa.array(good))
         connection = duckdb.connect()
         connection.register("documents", documents)
         for rules in rule_sets:

@@ -7,7 +7,7 @@ batches of one fixed shape for each length, so that a text's score does not depe
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,9 @@ import pyarrow as pa
 from pydantic import Field
 
 from dataplane.annotators.lm_scorers import Scored, characters
+from dataplane.conversation import Turn
 from dataplane.errors import EnvironmentFault, ModelMissing
+from dataplane.kernels.ngram_lm import F64, I64
 from dataplane.params import Params
 
 _SHORTEST = 32  # tokens of the smallest shape
@@ -95,6 +97,46 @@ class CausalModel:
         counts = np.array([max(0, len(tokens) - 1) for tokens, _ in ids], np.int64)
         shares = np.array([share for _, share in ids])
         return Scored(nats / np.log(10), counts, np.asarray(np.rint(characters(text) * shares), np.int64))
+
+    def answer_nats(self, rows: Sequence[tuple[Sequence[Turn], str]]) -> tuple[F64, I64]:
+        """How improbable answers are behind what they answer.
+
+        What was asked is put into the chat template, where the tokenizer has one. An answer is cut to `max_tokens`, and to the model's
+        window less a token; of what was asked, the last tokens that fit are kept.
+
+        Args:
+            rows: The turns asked, none for an answer by itself, and the answer.
+
+        Returns:
+            Negative log likelihood of each answer in nats, float64 [n]; and its tokens, int64 [n].
+        """
+        by_shape: dict[int, list[tuple[int, list[int], int]]] = defaultdict(list)
+        nats, counts = np.zeros(len(rows)), np.zeros(len(rows), np.int64)
+        for i, (asked, answer) in enumerate(rows):
+            tokens = self._plain(answer)[: min(self._params.max_tokens, self._window - 1)]
+            counts[i] = len(tokens)
+            context = self._asked(asked)[-(self._window - len(tokens)) :]
+            if tokens:
+                by_shape[_shape(len(context) + len(tokens), self._window)].append((i, context + tokens, len(context)))
+        for length, found in sorted(by_shape.items()):
+            for start in range(0, len(found), self._params.batch_size):
+                part = found[start : start + self._params.batch_size]
+                nats[[i for i, _, _ in part]] = self._losses([(window, context) for _, window, context in part], length)
+        return nats, counts
+
+    def _plain(self, text: str) -> list[int]:
+        ids: list[int] = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"] if text else []
+        return ids
+
+    def _asked(self, turns: Sequence[Turn]) -> list[int]:
+        """Tokens up to where the answer begins; the token that starts a text, where nothing was asked."""
+        if not turns:
+            first = self._tokenizer.bos_token_id
+            return [int(self._tokenizer.eos_token_id if first is None else first)]
+        if self._tokenizer.chat_template:
+            messages = [{"role": turn.role, "content": turn.content} for turn in turns]
+            return self._plain(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        return self._asked(()) + self._plain("\n".join(turn.content for turn in turns) + "\n")
 
     def _encoded(self, text: str) -> tuple[list[int], float]:
         """Ids behind the token that starts a text, where there is one; and the share of the text that they are of."""

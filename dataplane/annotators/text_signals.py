@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
+import yaml
 from pydantic import Field, field_validator
 
 from dataplane.annotators.word_marks import Cutter, chinese_words, marks, spacy_words
+from dataplane.errors import did_you_mean
 from dataplane.kernels.text_signals import COUNTS, ENGLISH, F64, MAX_STOP_WORDS, SIGNALS, StopWords, measure
 from dataplane.kernels.words import EXACT, PAPER, REFERENCE
 from dataplane.operator import Annotator
 from dataplane.params import Params as BaseParams
 
 RULES = {"paper": PAPER, "reference": REFERENCE, "exact": EXACT}
+PUBLISHED_STOP_WORDS = ("fineweb2",)  # data/NAME_stop_words.yaml
+
+
+def published_stop_words(name: str) -> dict[str, list[str]]:
+    """Stop words by language, as a publication lists them.
+
+    Raises:
+        ValueError: No lists are called so.
+    """
+    if name not in PUBLISHED_STOP_WORDS:
+        raise ValueError(f"no lists of stop words are called {name!r}, {did_you_mean(name, PUBLISHED_STOP_WORDS)}")
+    text = files("dataplane.annotators").joinpath("data", f"{name}_stop_words.yaml").read_text(encoding="utf-8")
+    lists: dict[str, list[str]] = yaml.safe_load(text)
+    return lists
 
 
 class TextSignals(Annotator):
-    """Measures what the rule sets gopher_quality, gopher_repetition, fineweb and c4 decide on, and what RedPajama-V2 published.
+    """Measures what the rule sets gopher_quality, gopher_repetition, fineweb, fineweb2 and c4 decide on, and what RedPajama-V2 published.
 
     Characters are code points. `n_words` leaves out words of punctuation alone; ratios over words count every word. A Chinese or
     Japanese character is one word. Shares are by what their names say; `cjk_share` and `capital_share` are by letter. Shares over
@@ -50,9 +67,15 @@ class TextSignals(Annotator):
 
         stop_words: dict[str, list[str]] = Field(
             {},
-            description="Stop words by language, as FineWeb2 has them: a document is held against those of its language.lang, and has none "
-            "in a language without. Left out: the eight of Gopher for every document.",
+            description="Stop words by language: a document is held against those of its language.lang, and has none in others. "
+            "fineweb2: the lists of FineWeb2 for 13 languages, and Gopher's for English. Left out: the eight of Gopher for every document.",
         )
+
+        @field_validator("stop_words", mode="before")
+        @classmethod
+        def _by_name(cls, given: Any) -> Any:
+            # The lists take the place of their name, so that they are part of the operator's identity.
+            return published_stop_words(given) if isinstance(given, str) else given
 
         @field_validator("stop_words")
         @classmethod

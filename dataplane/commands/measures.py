@@ -21,7 +21,8 @@ def whatif(question: str, samples: int, as_json: bool) -> None:
     """Says what other thresholds would gain and lose in select, without running the pipeline.
 
     NAME is a rule set or filter, PARAM one of its params, as in "gopher_quality.min_words=100, language.min_score=0.8".
-    Every use of NAME takes the value; NAME[1] means its second use in select.rules alone.
+    Every use of NAME takes the value; NAME[1] means its second use in select.rules alone. Of a param by language, as in
+    "fineweb2.max_newline_ratio={de: 0.2}", the languages that are named change.
     """
     from dataplane.lineage.whatif import SIDES
     from dataplane.lineage.whatif import whatif as ask

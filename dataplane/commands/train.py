@@ -1,4 +1,4 @@
-"""Commands that make what operators read: train-quality, train-toxicity, compile-blocklist, fit-site-lines."""
+"""Commands that make what operators read: train-quality, train-toxicity, compile-blocklist, fit-site-lines, fit-instruction-pool."""
 
 from __future__ import annotations
 
@@ -101,6 +101,20 @@ def fit_site_lines(out: Path, settings: Sequence[str], as_json: bool) -> None:
     fitted.lines.save(out)
     found = {"pages": fitted.pages, "lines": fitted.different, "repeated": len(fitted.lines.keys), "out": str(out)}
     print_rows([found], as_json)
+
+
+@click.command("fit-instruction-pool")
+@click.option("--out", default="models/instruction_pool.npz", show_default=True, type=click.Path(path_type=Path), help="File of the pool.")
+@click.option("--source", "sources", multiple=True, help="Source that is taken; all where none is named.")
+@JSON_OPTION
+def fit_instruction_pool(out: Path, sources: Sequence[str], as_json: bool) -> None:
+    """Collects the instructions of `raw`, which the operator instruction_novelty holds each one against."""
+    from dataplane.corpus.instruction_pool import fit
+    from dataplane.snapshot import Snapshot
+
+    pool = fit(Snapshot.load("raw"), sources)
+    pool.save(out)
+    print_rows([{"instructions": len(pool.doc_ids), "out": str(out)}], as_json)
 
 
 def _trained(read: Callable[[], Labelled], out: Path, settings: Sequence[str], about: dict[str, Any], as_json: bool) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import Field
 
 from dataplane.deciding import Rule
 from dataplane.errors import ParamsError, did_you_mean
-from dataplane.operator import Filter, Operator
-from dataplane.params import Params
-from dataplane.pipeline import CleanParams, Step, build, filter_rules
+from dataplane.operator import Filter
+from dataplane.params import Params, canonical_json
+from dataplane.pipeline import CleanParams, Step, filter_rules
 from dataplane.registry import entries, operator_class
-from dataplane.ruleset import load_rule_set
+from dataplane.ruleset import RuleSet, load_rule_set
 
 
 class RuleUse(Params):
@@ -42,18 +42,26 @@ def rules(params: SelectParams, clean: CleanParams) -> list[Rule]:
         where = f"select.rules[{i}]"
         if use.use in filters:
             step = filters.pop(use.use)
-            operator = operator_class(use.use)(operator_class(use.use).Params.parse(step.params | use.params, where=f"{where}.params"))
-            decided += filter_rules(_as_filter(operator), _both(step.when, use.when))
+            decided += filter_rules(_filter(step, use.params, f"{where}.params"), _both(step.when, use.when))
         elif use.use in entries("dataplane.rules"):
-            resolved = load_rule_set(use.use, where=where).resolve(use.params, where=f"{where}.params")
+            rule_set = load_rule_set(use.use, where=where)
+            _check_needs(rule_set, clean, where)
+            resolved = rule_set.resolve(use.params, where=f"{where}.params")
             decided += [Rule(use.use, resolved.op_id, reason, predicate, use.when) for reason, predicate in resolved.predicates().items()]
         else:
             known = [*entries("dataplane.rules"), *filters]
             raise ParamsError(f"no rule set or filter {use.use!r}, {did_you_mean(use.use, known)}", where=where, fix="correct the name")
-    for operator in build(clean.pipeline):
-        if operator.name in filters:
-            decided += filter_rules(_as_filter(operator), filters[operator.name].when)
-    return decided
+    return decided + [rule for step in filters.values() for rule in filter_rules(_filter(step, {}, ""), step.when)]
+
+
+def _check_needs(rule_set: RuleSet, clean: CleanParams, where: str) -> None:
+    """Sees that operators measure what a rule set decides on, where their defaults do not."""
+    for step in clean.pipeline:
+        missing = {name: value for name, value in rule_set.spec.needs.get(step.use, {}).items() if name not in step.params}
+        if missing:
+            named = ", ".join(missing)
+            fix = f"give {step.use} in clean.pipeline the params {canonical_json(missing)}, or values of your own"
+            raise ParamsError(f"rule set {rule_set.name!r} decides on what {step.use} measures with {named}", where=where, fix=fix)
 
 
 def _filters(clean: CleanParams) -> dict[str, Step]:
@@ -61,9 +69,11 @@ def _filters(clean: CleanParams) -> dict[str, Step]:
     return {step.use: step for step in clean.pipeline if step.drop == "later" and issubclass(operator_class(step.use), Filter)}
 
 
-def _as_filter(operator: Operator) -> Filter:
-    if not isinstance(operator, Filter):
-        raise ParamsError(f"{operator.name!r} has no rules", fix="name a rule set or a filter")
+def _filter(step: Step, params: Mapping[str, Any], where: str) -> Filter:
+    """The filter of a step, some of its params replaced."""
+    cls = operator_class(step.use)
+    operator = cls(cls.Params.parse(step.params | dict(params), where=where or f"clean.pipeline, {step.use}"))
+    assert isinstance(operator, Filter)
     return operator
 
 

@@ -29,7 +29,8 @@ Bools = npt.NDArray[np.bool_]
 MOST_PREFIX_LETTERS = 32
 _CHUNK_LETTERS = 1 << 20  # of a text that are looked at together, beside the longest n-gram
 _BITS_PER_PREFIX = 32  # of the bitmap that turns away nearly all letters; one in 32 passes by chance
-_BITS_PER_RUN = 16  # of the words that turn away nearly all runs, two set for each; one in 60 passes by chance
+_BITS_PER_RUN = 4  # of the words that turn away most runs, two set for each: one in 20 passes by chance, and the words stay in a cache
+_FEWEST_WORDS = 1 << 13  # of a tier, where bits cost nothing
 _PAIRS_ROOM = 1 << 16
 
 _BASE = np.uint64(0x9E3779B185EBCA87)
@@ -134,7 +135,7 @@ def _run_words(sums: U64, powers: U64, places: I64, prefix_of: I64, prefixes: I6
     words, starts = [np.zeros(0, np.uint64)], [0]
     for prefix in prefixes.tolist():
         own = places[prefix_of == prefix]
-        size = 1
+        size = _FEWEST_WORDS
         while size * 64 < min(len(own) * _step(prefix), len(sums)) * _BITS_PER_RUN:
             size *= 2
         words.append(np.zeros(size, np.uint64))

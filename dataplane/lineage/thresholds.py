@@ -18,7 +18,7 @@ from dataplane.operator import Filter
 from dataplane.params import load_params
 from dataplane.pipeline import CleanParams
 from dataplane.registry import entries, operator_class
-from dataplane.ruleset import load_rule_set
+from dataplane.ruleset import ANY, load_rule_set
 
 WHERE = "whatif"
 FORM = 'ask as in `dataplane whatif "gopher_quality.min_words=100, language.min_score=0.8"`; NAME[1].PARAM means one of several uses'
@@ -50,7 +50,7 @@ class Threshold:
         place: Path of the rule set's or filter's entry in params.yaml.
         name: Rule set or filter.
         param: Its param.
-        before: Its value now.
+        before: Its value now; of numbers by language, those of the languages that the question names.
         after: Its value in the question.
         drops_now: Whether the documents that fail it are not in `documents`.
     """
@@ -172,8 +172,22 @@ def _set(asked: Asked, place: str, entry: dict[str, Any], measured: dict[str, An
     resolved = _resolved(asked.name, measured | entry["params"], f"{place}.params")
     if asked.param not in resolved:
         raise ParamsError(f"{asked.name!r} has no param {asked.param!r}, {did_you_mean(asked.param, resolved)}", where=WHERE, fix=FORM)
-    entry["params"] = entry["params"] | {asked.param: asked.value}
-    return Threshold(place, asked.name, asked.param, resolved[asked.param], asked.value, drops_now)
+    before, value = resolved[asked.param], asked.value
+    if isinstance(value, Mapping) and (known := _by_language(asked, before)):
+        before = {lang: known.get(lang, known[ANY]) for lang in value}
+        value = known | dict(value)
+    entry["params"] = entry["params"] | {asked.param: value}
+    return Threshold(place, asked.name, asked.param, before, asked.value, drops_now)
+
+
+def _by_language(asked: Asked, before: Any) -> dict[str, Any]:
+    """The numbers of a rule set's param by language; empty for any other param. A question leaves those that it does not name alone."""
+    if _is_filter(asked.name):
+        return {}
+    param = load_rule_set(asked.name).spec.params[asked.param]
+    if not param.by_language:
+        return {}
+    return dict(before) if isinstance(before, Mapping) else dict.fromkeys(param.values(), before)
 
 
 def _resolved(name: str, params: Mapping[str, Any], where: str) -> Mapping[str, Any]:

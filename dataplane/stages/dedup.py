@@ -27,6 +27,7 @@ from dataplane.corpus.spill import spill_folder
 from dataplane.corpus.survival import survival_rank
 from dataplane.engine.documents import DocumentsTask, ids_batch
 from dataplane.kernels.hashing import hash128
+from dataplane.kernels.members import Members
 from dataplane.kernels.stars import MAX_LEADERS_IN_BUCKET
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.snapshot import Snapshot
@@ -153,12 +154,11 @@ def by_meaning(corpus: Corpus, standing: Standing, rank: I64, groups: U64, param
     if not of.vectors:
         return standing, {}
     column = corpus.attributes.column(of.vectors)
-    left = standing.how == 0
+    left, known = standing.how == 0, Members.of(corpus.ids)
 
     def spilled() -> Iterator[tuple[I64, pa.Array]]:
         for batch in corpus.documents.batches(["doc_id", column], batch_size=SIGNATURE_ROWS):
-            places = pc.fill_null(pc.index_in(batch.column("doc_id"), corpus.ids), -1)
-            yield places.to_numpy(zero_copy_only=False).astype(np.int64), batch.column(column)
+            yield known.places(batch.column("doc_id")), batch.column(column)
 
     with spill_folder(corpus.journal / "spill") as folder:
         vectors = semantic.read_vectors(spilled(), len(rank), folder)

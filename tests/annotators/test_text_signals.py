@@ -7,9 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from dataplane.annotators.text_signals import TextSignals
+from dataplane.annotators.text_signals import TextSignals, published_stop_words
 from dataplane.errors import EnvironmentFault, ParamsError
+from dataplane.kernels.text_signals import STOP_WORDS
 from dataplane.registry import operator_class
+from dataplane.testing import Example, conformance
 
 ROOT = Path(__file__).parents[2]
 TEXTS = ["well-known, isn't it?", "的", ""]
@@ -76,6 +78,47 @@ def test_stop_words_are_those_of_the_language_of_the_document() -> None:
     found = operator.annotate(pa.record_batch({"text": pa.array(texts), "language__lang": pa.array(langs)}))
     assert found["stop_words"].to_pylist() == [2, 2, 0, 0]
     assert found["stop_word_share"].to_pylist() == [0.6, 0.6, 0.0, 0.0]
+
+
+def test_stop_words_of_a_publication_are_named_and_their_lists_are_part_of_the_identity() -> None:
+    lists = published_stop_words("fineweb2")
+    named, spelled = TextSignals({"stop_words": "fineweb2"}), TextSignals({"stop_words": lists})
+    assert named.op_id == spelled.op_id
+    assert named.op_id != TextSignals({"stop_words": lists | {"hu": lists["hu"][:-1]}}).op_id
+    assert tuple(lists["en"]) == STOP_WORDS
+    assert {lang: len(words) for lang, words in lists.items()} == {
+        "ar": 19, "da": 20, "de": 15, "el": 21, "en": 8, "fa": 11, "fr": 18, "hi": 11, "hu": 14, "it": 18, "ro": 14, "ru": 22, "sv": 12,
+        "zh": 22,
+    }  # fmt: skip
+    assert [lang for lang, words in lists.items() if len(set(words)) < len(words)] == []
+
+
+CUT_IN_TWO = {"de": 1, "fr": 2, "it": 1}  # im, as if it were I'm; l' and d': docs/parity.md
+
+
+@pytest.mark.parametrize("lang", sorted(published_stop_words("fineweb2")))
+def test_published_stop_words_are_met_but_for_those_that_the_english_tokenizer_cuts_in_two(lang: str) -> None:
+    words = published_stop_words("fineweb2")[lang]
+    batch = pa.record_batch({"text": pa.array([" ".join(words), " ".join(words)]), "language__lang": pa.array([lang, "xx"])})
+    for rule, unmet in (("paper", 0), ("reference", CUT_IN_TWO.get(lang, 0))):
+        found = TextSignals({"stop_words": "fineweb2", "words": rule}).annotate(batch)["stop_words"]
+        assert found.to_pylist() == [len(words) - unmet, 0]
+
+
+def test_stop_words_by_language_keep_to_the_contract() -> None:
+    texts = [
+        ("der Hund und der Hut von Anna", "de"),
+        ("le chat et le sac de la fille", "fr"),
+        ("这是一条河，人们在这里生活了很久。", "zh"),
+        ("Hat", ""),
+    ]
+    examples = [Example(text, columns={"language__lang": lang or None}) for text, lang in texts]
+    conformance(TextSignals, examples=examples, params={"stop_words": "fineweb2"})
+
+
+def test_an_unknown_name_of_stop_words_is_refused() -> None:
+    with pytest.raises(ParamsError, match="no lists of stop words are called 'finweb2', did you mean 'fineweb2'"):
+        TextSignals({"stop_words": "finweb2"})
 
 
 def test_more_stop_words_than_are_counted_are_refused() -> None:

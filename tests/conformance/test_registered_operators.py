@@ -14,6 +14,7 @@ from dataplane.corpus.linear_model import train as train_classifier
 from dataplane.corpus.ngram_lm import TrainLmParams, train
 from dataplane.corpus.site_lines import SiteLinesParams, fit
 from dataplane.errors import ModelMissing
+from dataplane.kernels.instruction_pool import Pool, vector
 from dataplane.registry import entries, operator_class
 from dataplane.testing import Example, conformance
 from tests.annotators.embedding_model import save as save_embedding_model
@@ -23,6 +24,9 @@ ENGLISH = "The quick brown fox jumps over the lazy dog, and then it goes home to
 CHINESE = "今天天气很好，我们一起去公园散步，看到了许多美丽的花。"
 HTML, WIKI = {"mime": "text/html"}, {"mime": "text/x-wiki"}
 PAGE = f"<html><head><title>T</title></head><body><nav>menu</nav><p>{ENGLISH}</p><p>{CHINESE}</p></body></html>"
+
+ASKED = "⟦user⟧\nName a colour.\n⟦assistant⟧\nRed is a colour."
+ASKED_ZH = "⟦user⟧\n说一种颜色。\n⟦assistant⟧\n红色，红色，红色"
 
 EXAMPLES: dict[str, list[Example]] = {
     "augment": [Example("one two three four five"), Example(CHINESE), Example("")],
@@ -35,6 +39,9 @@ EXAMPLES: dict[str, list[Example]] = {
     "embedding": [Example("the river and the mill"), Example("the boat " * 30), Example(CHINESE), Example("")],
     "encoding_repair": [Example("schÃ¶n"), Example("a\r\nb\x00c"), Example("e\u0301 \u200b"), Example(CHINESE), Example("")],
     "html_text": [Example(PAGE, columns=HTML), Example("<p>no page</p>", columns={"mime": "text/plain"}), Example(PAGE)],
+    "instruction_difficulty": [Example(ASKED), Example(ASKED_ZH), Example(ENGLISH)],
+    "instruction_novelty": [Example(ASKED, {"too_near"}), Example(ASKED_ZH), Example(ENGLISH)],
+    "instruction_signals": [Example(ASKED), Example(ASKED_ZH, {"repetitive_answer"}), Example(ENGLISH)],
     "language": [
         Example(ENGLISH), Example(CHINESE, {"other_language"}), Example("1234", {"low_confidence", "other_language"}),
     ],
@@ -73,6 +80,9 @@ EXAMPLES: dict[str, list[Example]] = {
 }  # fmt: skip
 PARAMS = {
     "datatrove": {"filters": [{"filter": "RegexFilter", "arguments": {"regex_exp": "pills"}}]},
+    "instruction_difficulty": {"model": "models/causal", "causal": {"device": "cpu"}},
+    "instruction_novelty": {"min_distance": 0.2},
+    "instruction_signals": {"min_distinct_2": 0.5},
     "language": {"keep": ["en"]},
     "perplexity": {"max_perplexity": 20.0},
     "perplexity_bucket": {"models": {"en": "models/ngram_lm/model.npz"}, "cuts": {"en": [2.0, 20.0]}, "keep": ["head"]},
@@ -99,7 +109,7 @@ def test_a_registered_class_is_sound(name: str) -> None:
 
 @pytest.fixture
 def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A project with small models, and lines that a site repeats."""
+    """A project with small models, lines that a site repeats, and instructions."""
     monkeypatch.chdir(tmp_path)
     write_models()
 
@@ -119,10 +129,30 @@ def write_models() -> None:
     names.to_disk(Path("models/names"))
     if find_spec("torch") and find_spec("transformers"):
         save_embedding_model(Path("models/embedding"))
+    write_instruction_models()
     pages = {"url": ["http://paper.example/"] * 2, "text": pa.array(["Menu\nOne", "Menu\nTwo"], pa.large_string())}
     fit([pa.record_batch(pages)], SiteLinesParams(min_pages=2)).lines.save(Path("site_lines.npy"))
     Path("blocked/adult").mkdir(parents=True)
     Path("blocked/adult/domains").write_text("bad.example\n")
+
+
+def write_instruction_models() -> None:
+    """A pool of one instruction; and, where transformers is installed, a causal model over letters that finds all of them as likely."""
+    Pool(("f" * 32,), vector(["name", "a", "colour"])[None]).save(Path("models/instruction_pool.npz"))
+    try:
+        import transformers
+    except ImportError:
+        return
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+
+    letters = {char: i for i, char in enumerate(["<bos>", "?", *"abcdefghijklmnopqrstuvwxyz ."])}
+    tokenizer = Tokenizer(models.WordLevel(letters, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<bos>", unk_token="?").save_pretrained("models/causal")
+    config = transformers.GPT2Config(
+        vocab_size=len(letters), n_positions=64, n_embd=8, n_layer=1, n_head=1, bos_token_id=0, eos_token_id=0, initializer_range=1e-6
+    )
+    transformers.GPT2LMHeadModel(config).save_pretrained("models/causal")
 
 
 @pytest.mark.slow

@@ -3,9 +3,9 @@
     python -m tests.faults.resume --count 50 --json
 
 The run has two ranks (gloo), two micro-batches a step, shuffled epochs of 2.5 steps, dropout, and checkpoints that are written in the
-background. It is killed at a random moment, up to three times, and then left in peace. Weights (fp32) and ledger must be equal bit for
-bit. Half of the kills end all ranks at once; half end one, and the other must end by itself. (While ranks still look for each other,
-ending the rest is the launcher's part: there all are killed.)
+background. It is killed at a random moment, resumed and killed again, up to three times. After each kill a copy of what is left is gone on
+with to the end in peace: its weights (fp32) and ledger must be equal bit for bit. Half of the kills end all ranks at once; half end one,
+and the other must end by itself. (While ranks still look for each other, ending the rest is the launcher's part: there all are killed.)
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Trial:
     """One run that was killed.
 
     Attributes:
-        kills: For each: the ranks that were killed, when, and after how many steps in the ledger.
+        kills: For each: the ranks that were killed, when, after how many steps in the ledger, and whether what it left came to the end
+            exactly.
         faults: What was wrong.
     """
 
@@ -70,7 +71,7 @@ def _undisturbed(folder: Path) -> tuple[dict[str, Any], tuple[float, float]]:
 
 
 def _trial(folder: Path, rng: random.Random, seconds: tuple[float, float], most: int, expected: dict[str, Any]) -> Trial:
-    """A run that is killed and then left in peace.
+    """A run that is killed and resumed, and killed again; what each kill leaves is compared.
 
     Args:
         folder: Of the run.
@@ -90,16 +91,23 @@ def _trial(folder: Path, rng: random.Random, seconds: tuple[float, float], most:
         at = rng.uniform(0, seconds[0] if in_start else seconds[1])
         if not _killed(run, folder, in_start, ranks, at, trial):
             break
-        trial.kills.append({
-            "ranks": ranks, "in_start": in_start, "seconds": round(at, 3), "steps": _steps(folder), "checkpoints": _checkpoints(folder)
-        })  # fmt: skip
-    try:
-        found = small_training.finish(folder)
-    except RuntimeError as error:
-        trial.faults.append(str(error))
-        return trial
-    trial.faults += [f"{name} differs" for name in expected if found[name] != expected[name]]
+        found = {"steps": _steps(folder), "checkpoints": _checkpoints(folder)}
+        faults = _faults_of_resume(folder, expected)
+        trial.kills.append({"ranks": ranks, "in_start": in_start, "seconds": round(at, 3), **found, "exact": not faults})
+        trial.faults += faults
     return trial
+
+
+def _faults_of_resume(folder: Path, expected: dict[str, Any]) -> list[str]:
+    """Goes on with a copy of what a kill left; what came out otherwise."""
+    left = folder.with_name("resumed")
+    shutil.rmtree(left, ignore_errors=True)
+    shutil.copytree(folder, left)
+    try:
+        found = small_training.finish(left)
+    except RuntimeError as error:
+        return [str(error)]
+    return [f"{name} differs" for name in expected if found[name] != expected[name]]
 
 
 def _killed(run: Run, folder: Path, in_start: bool, ranks: list[int], seconds: float, trial: Trial) -> bool:
@@ -153,7 +161,7 @@ def main() -> int:
                 print(json.dumps(asdict(trial)), flush=True)
     kills = [kill for trial in found for kill in trial.kills]
     total = {
-        "kills": len(kills), "runs": len(found), "exact": sum(not trial.faults for trial in found),
+        "kills": len(kills), "runs": len(found), "exact": sum(kill["exact"] for kill in kills),
         "alone": sum(len(kill["ranks"]) < RANKS for kill in kills), "while_saving": sum(_saving(kill) for kill in kills),
         "steps_hit": sorted({kill["steps"] for kill in kills}), "seconds": round(time.monotonic() - began, 1),
     }  # fmt: skip

@@ -26,7 +26,7 @@ PARAMS = PretrainParams(
     steps=12, global_batch=8, micro_batch=2, warmup_steps=2, checkpoint_every=3, held_out_every=6, learning_rate=1e-2, threads=1
 )
 RANKS = 2
-RESULT = "result.json"
+RESULT, SAVED = "result.json", "model"
 
 
 class InMemory(Packed):
@@ -71,10 +71,10 @@ def preload() -> None:
 
 
 def train(folder: Path, packed: Packed, params: PretrainParams, settings: TrainingSettings) -> None:
-    """What a rank does: the run, and on rank 0 a file of what came of it."""
-    from trainplane.model.build import build, weights_digest
+    """What a rank does: the run, and on rank 0 a file of what came of it and the model, checked as the stage checks it."""
+    from trainplane.model.build import build, save_model, weights_digest
     from trainplane.pretrain.engine import Engine
-    from trainplane.pretrain.export import whole_weights
+    from trainplane.pretrain.export import check_export, whole_weights
     from trainplane.pretrain.held_out import HeldOut
     from trainplane.pretrain.loop import Trainer, Watched
 
@@ -87,6 +87,9 @@ def train(folder: Path, packed: Packed, params: PretrainParams, settings: Traini
     trainer.run()
     with whole_weights(trainer.engine):
         digest = weights_digest(model)
+        if trainer.ledger is not None:
+            save_model(model, folder / SAVED)
+            check_export(trainer.engine, folder / SAVED, packed.batch(np.arange(2)))
     if trainer.ledger is not None:
         ledger = hashlib.sha256(trainer.ledger.path.read_bytes()).hexdigest()
         found = {"weights": digest, "ledger": ledger, "chain": trainer.ledger.head}

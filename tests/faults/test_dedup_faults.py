@@ -45,18 +45,20 @@ def texts() -> list[str]:
 
 def make(root: Path) -> Path:
     """A project whose next stage is dedup."""
+    return fill(root, texts())
+
+
+def fill(root: Path, column: list[str]) -> Path:
+    """A project of these documents, whose next stage is dedup."""
     root.mkdir(exist_ok=True)
     lockfile.write(root)
-    ids = [f"{i:032x}" for i in range(DOCUMENTS)]
-    column = texts()
+    n = len(column)
     of = {
-        "doc_id": ids, "source": ["s"] * DOCUMENTS, "kind": ["k"] * DOCUMENTS, "text": column,
+        "doc_id": [f"{i:032x}" for i in range(n)], "source": ["s"] * n, "kind": ["k"] * n, "text": column,
         "n_bytes": [len(text) for text in column], "text_hash": [xxhash.xxh3_128_hexdigest(text.encode()) for text in column],
     }  # fmt: skip
     for table, columns in (("raw", schema.RAW), ("documents", schema.DOCUMENTS), ("selected", schema.IDS)):
-        rows = pa.table(
-            {name: pa.array(of.get(name, [None] * DOCUMENTS), columns.field(name).type) for name in columns.names}, schema=columns
-        )
+        rows = pa.table({name: pa.array(of.get(name, [None] * n), columns.field(name).type) for name in columns.names}, schema=columns)
         commit_parts(table, columns, [write_part(table, columns, rows.to_batches(), root)], root)
     return root
 

@@ -90,6 +90,50 @@ def test_whatif_is_what_brute_force_with_the_old_and_the_new_rules_gives(
     assert expected[questions[0]]["lost"]["documents"] > 100
 
 
+BY_LANGUAGE = PARAMS.replace("{use: text_signals}", "{use: text_signals, params: {stop_words: fineweb2}}") + (
+    "    - {use: fineweb2, params: {max_duplicate_line_share: GIVEN, min_stop_words: 0, min_terminal_line_share: 0}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "asked", "after", "shown"),
+    [
+        ("{zh: 0.02}", "{de: 0.01}", "{zh: 0.02, de: 0.01}", ({"de": 0.263}, {"de": 0.01})),
+        ("{zh: 0.02}", "0.03", "0.03", (None, 0.03)),
+        ("{zh: 0.02}", "{zh: 0.5, sv: 0.0}", "{zh: 0.5}", ({"zh": 0.02, "sv": 0.292}, {"zh": 0.5, "sv": 0.0})),
+        ("0.02", "{'*': 0.5}", "{'*': 0.5, de: 0.02, zh: 0.02}", ({"*": 0.02}, {"*": 0.5})),
+        ("{}", "{}", "{}", ({}, {})),
+    ],
+)
+def test_a_question_by_language_changes_the_languages_that_it_names(
+    project: Path, put, given: str, asked: str, after: str, shown: tuple[object, object]
+) -> None:
+    write_params(project, BY_LANGUAGE.replace("GIVEN", given))
+    put("documents", documents(project, 600))
+    before = BruteForce(project)
+    question = f"fineweb2.max_duplicate_line_share={asked}"
+    found, (threshold,) = sides(question), whatif(question)["thresholds"]
+    write_params(project, BY_LANGUAGE.replace("GIVEN", after))
+    assert found == flips(before, BruteForce(project))
+    assert threshold["after"] == shown[1]
+    assert shown[0] is None or threshold["before"] == shown[0]
+    assert (asked == "{}") is (found["gained"]["documents"] + found["lost"]["documents"] == 0)
+
+
+def test_a_rule_set_says_which_params_of_an_operator_it_needs(project: Path) -> None:
+    write_params(project, PARAMS + "    - {use: fineweb2}\n")
+    with pytest.raises(ParamsError, match=r"rule set 'fineweb2' decides on what text_signals measures with stop_words") as caught:
+        whatif("fineweb2.min_words=20")
+    assert 'give text_signals in clean.pipeline the params {"stop_words":"fineweb2"}' in caught.value.render()
+
+
+@pytest.mark.parametrize("asked", ["{de: 2}", "{de: x}", "{no: 0.1}", "{german: 0.1}"])
+def test_a_question_by_language_that_no_param_takes_is_refused(small: Path, put, asked: str) -> None:
+    write_params(small, BY_LANGUAGE.replace("GIVEN", "{}"))
+    with pytest.raises(ParamsError, match="max_duplicate_line_share"):
+        whatif(f"fineweb2.max_duplicate_line_share={asked}")
+
+
 def test_a_looser_threshold_gains_and_loses_nothing(small: Path) -> None:
     answer = whatif("gopher_quality.min_words=5, language.min_score=0")
     assert [answer["gained"]["documents"] > 20, answer["lost"]["documents"]] == [True, 0]

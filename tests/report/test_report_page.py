@@ -86,6 +86,17 @@ def _lake(root: Path) -> None:
     pair = {"cluster_id": _id(0), "representative": _id(0), "how": "minhash"}
     copies = [pair | {"doc_id": _id(0), "kept": True, "similarity": 1.0}, pair | {"doc_id": _id(5), "kept": False, "similarity": 0.8125}]
     _table(root, "duplicates", schema.DUPLICATES, copies)
+    passage = {
+        "doc_id": _id(2),
+        "start": 3,
+        "stop": 9,
+        "tokens": 60,
+        "how": "substring",
+        "first": _id(0),
+        "first_start": 0,
+        "effect": "cut",
+    }
+    _table(root, "repeats", schema.REPEATS, [passage, passage | {"start": 20, "stop": 31, "tokens": 73}])
     hit = {"doc_id": _id(5), "benchmark": HOSTILE, "item_id": HOSTILE, "n": 13, "hits": 4, "covered": 0.5}
     _table(root, "contamination", schema.CONTAMINATION, [hit])
     failed = {"stage": "ingest", "source": HOSTILE, "uri": HOSTILE, "member": HOSTILE, "error": HOSTILE, "message": HOSTILE}
@@ -175,6 +186,12 @@ def test_an_empty_project_says_of_every_section_that_it_has_not_run(tmp_path: Pa
 
 def test_a_project_where_all_ran_has_no_section_that_has_not(html: str) -> None:
     assert html.count('<p class="absent">') == 0
+
+
+def test_repeated_passages_are_counted_among_the_duplicates(html: str) -> None:
+    section = html[html.index("Passages that stood in the corpus before") : html.index('id="contamination"')]
+    cells = [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", section, re.DOTALL)]
+    assert cells == ["substring", "cut", "2", "1", "133"]
 
 
 def test_hostile_text_becomes_no_markup(html: str) -> None:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataplane.annotators.text_signals import TextSignals
+from dataplane.annotators.text_signals import TextSignals, published_stop_words
 from dataplane.errors import ParamsError, PluginError
 from dataplane.ruleset import ResolvedRules, load_rule_set, parse_rule_set, referenced_signals, sql_literal
 
-SETS = ("c4", "fineweb", "gopher_quality", "gopher_repetition")
+SETS = ("c4", "fineweb", "fineweb2", "gopher_quality", "gopher_repetition")
 KNOWN = {"text_signals": list(TextSignals.writes), "language": ["lang", "score"]}
 
 PROSE = (
@@ -251,6 +251,142 @@ def test_every_fault_of_a_file_is_named() -> None:
         parse_rule_set(text, "mine", origin="mine.yaml")
     for part in ("called 'other'", "did you mean 'high'", "'Bad-Name' is no name", "'high' is used by no rule", "'high' is outside"):
         assert part in str(caught.value)
+
+
+VARYING = """
+name: mine
+version: "1"
+title: t
+source: s
+reads: [text_signals, language]
+params:
+  most: {default: 0.3, le: 1, description: d, by_language: {de: 0.2, fr: 1}}
+rules:
+  high: {where: "text_signals.digit_share > {most}", source: s}
+"""
+
+
+def varying(params: dict[str, Any] | None = None) -> ResolvedRules:
+    return parse_rule_set(VARYING, "mine", origin="mine.yaml").resolve(params)
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        (None, {"*": 0.3, "de": 0.2, "fr": 1.0}),
+        ({"most": {}}, {"*": 0.3, "de": 0.2, "fr": 1.0}),
+        ({"most": {"de": 0.5}}, {"*": 0.3, "de": 0.5, "fr": 1.0}),
+        ({"most": {"*": 0.1, "zh-Hant": 0}}, {"*": 0.1, "de": 0.2, "fr": 1.0, "zh-Hant": 0.0}),
+        ({"most": 0.7}, 0.7),
+        ({"most": 1}, 1.0),
+    ],
+)
+def test_a_number_by_language_is_given_for_all_or_for_some(given: dict[str, Any] | None, want: object) -> None:
+    assert varying(given).params == {"most": want}
+
+
+@pytest.mark.parametrize("given", [{}, {"most": {"de": 0.5}}, {"most": {"*": 0.1}}, {"most": 0.7}, {"most": 0}])
+@pytest.mark.parametrize("lang", ["de", "fr", "en", "it's", None])
+@pytest.mark.parametrize("share", [0.05, 0.25, 0.4, 0.6, 0.9])
+def test_a_document_is_held_against_the_number_of_its_language(given: dict[str, Any], lang: str | None, share: float) -> None:
+    """Against a plain look-up; a document whose language is not known is of no language with a number of its own."""
+    numbers = {"*": 0.3, "de": 0.2, "fr": 1.0}
+    asked = given.get("most", {})
+    limit = {**numbers, **asked}.get(lang or "*", asked.get("*", 0.3)) if isinstance(asked, dict) else asked
+    predicate = varying(given).predicates()["high"]
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE TABLE d AS SELECT {'digit_share': ?::DOUBLE} AS text_signals, {'lang': ?::VARCHAR} AS language", [share, lang]
+    )
+    assert connection.execute(f"SELECT {predicate} FROM d").fetchone() == (share > limit,)
+
+
+def test_a_language_cannot_end_its_quotes() -> None:
+    literal = sql_literal({"*": 1.5, "it's": 2.5})
+    assert duckdb.sql(f"SELECT {literal} FROM (SELECT {{'lang': 'it''s'}} AS language)").fetchall() == [(2.5,)]
+
+
+def test_identity_follows_the_numbers_by_language_and_not_how_they_are_given() -> None:
+    same = [varying(given).op_id for given in (None, {}, {"most": {}}, {"most": {"de": 0.2}}, {"most": {"fr": 1, "*": 0.3}})]
+    others = [varying({"most": given}).op_id for given in (0.3, 0.2, {"de": 0.21}, {"*": 0.31}, {"sv": 0.3})]
+    assert len(set(same)) == 1
+    assert len({*same, *others}) == 6
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("much", r"most\.\*: Input should be a valid number \(got 'much'\)"),
+        (2, r"most\.\*: Input should be less than or equal to 1 \(got 2\)"),
+        ({"de": 2, "fr": "x"}, r"most\.de: Input should be less than or equal to 1 \(got 2\); most\.fr: Input should be a valid number"),
+        ({"de": math.nan}, "finite number"),
+        ({"de": True}, "valid number"),
+        ({"german": 0.1}, "should match pattern"),
+        ({False: 0.1}, "valid string"),  # no: 0.1, which YAML does not read as Norwegian
+        (None, r"most\.\*: Input should be a valid number \(got None\)"),
+    ],
+)
+def test_wrong_numbers_by_language_are_refused(given: object, message: str) -> None:
+    with pytest.raises(ParamsError, match=message):
+        varying({"most": given})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("reads: [text_signals, language]", "reads: [text_signals]"), "'most' has values by language, and 'language' is not among"),
+        (("default: 0.3, le: 1", "default: high"), "values by language of 'most' are not of one kind of number"),
+        (("default: 0.3, le: 1", "default: true"), "values by language of 'most' are not of one kind of number"),
+        (("default: 0.3, le: 1", "default: 3"), "values by language of 'most' are not of one kind of number"),
+        (("de: 0.2", "de: 1.2"), "'most' is outside its own range"),
+        (("de: 0.2", "deutsch: 0.2"), "should match pattern"),
+        (("de: 0.2", "no: 0.2"), "valid string"),
+    ],
+)
+def test_faults_of_numbers_by_language_are_named(change: tuple[str, str], message: str) -> None:
+    with pytest.raises(PluginError, match=message):
+        parse_rule_set(VARYING.replace(*change), "mine", origin="mine.yaml")
+
+
+def test_numbers_by_language_are_named_where_people_read_them() -> None:
+    rules = parse_rule_set(VARYING, "mine", origin="mine.yaml")
+    assert [rule.predicate for rule in rules.described().values()] == ["text_signals.digit_share > most[language.lang]"]
+    plain = load_rule_set("gopher_quality")
+    assert plain.described() == plain.resolve().rules
+
+
+def test_fineweb2_has_the_published_numbers() -> None:
+    """Configs of five languages at the commit that the file names, and the pipeline's own; datatrove's names in the comments."""
+    params = load_rule_set("fineweb2").resolve().params
+    names = [
+        "max_duplicate_line_share",  # dup_line_frac
+        *(f"max_top_{n}_gram_share" for n in (2, 3, 4)),
+        *(f"max_duplicate_{n}_gram_share" for n in range(5, 11)),
+        "min_terminal_line_share",  # line_punct_thr
+        "max_newline_ratio",
+        "min_mean_word_length",
+        "max_mean_word_length",
+        "min_alphabetic_word_share",  # max_non_alpha_words_ratio
+    ]
+    want = {
+        "*": [0.3, 0.2, 0.18, 0.16, 0.15, 0.14, 0.13, 0.12, 0.11, 0.1, 0.12, 0.3, 3, 10, 0.8],
+        "de": [0.263, 0.169, 0.153, 0.137, 0.141, 0.134, 0.126, 0.117, 0.108, 0.098, 0.0, 0.152, 0, 15, 0.774],
+        "zh": [0.287, 0.256, 0.201, 0.171, 0.198, 0.182, 0.167, 0.154, 0.14, 0.127, 0.106, 0.178, 1, 5, 0.735],
+        "da": [0.305, 0.367, 0.297, 0.232, 0.169, 0.158, 0.147, 0.134, 0.123, 0.112, 0.1, 0.182, 3, 11, 0.798],
+        "hi": [0.206, 0.208, 0.198, 0.161, 0.135, 0.125, 0.116, 0.108, 0.099, 0.09, 0.091, 0.316, 2, 21, 0.837],
+        "ar": [0.304, 0.197, 0.172, 0.146, 0.165, 0.153, 0.142, 0.131, 0.12, 0.109, 0.143, 0.189, 2, 9, 0.787],
+    }
+    found = {lang: [numbers[lang] for name in names if isinstance(numbers := params[name], dict)] for lang in want}
+    assert found == want
+    assert [params[name] for name in ("max_duplicate_line_char_share", "min_stop_words", "min_words", "max_words")] == [0.1, 2, 50, 100_000]
+
+
+def test_fineweb2_asks_for_stop_words_where_there_is_a_list() -> None:
+    languages = load_rule_set("fineweb2").resolve().params["stop_word_languages"]
+    assert sorted(published_stop_words("fineweb2")) == languages
+    for name in ("max_duplicate_line_share", "max_mean_word_length"):
+        numbers = load_rule_set("fineweb2").spec.params[name].by_language
+        assert sorted([*numbers, "en"]) == languages
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2]", "a: [", "name: x\nrules: {a: {wher: b}}"])

@@ -28,7 +28,8 @@ def checks(most_ranks: int) -> Iterator[tuple[int, dict[str, Any]]]:
     """Each layout in each precision that it can have."""
     for ranks, params in LAYOUTS:
         for precision in TOLERANCE:
-            if ranks <= most_ranks and (precision != "fp16" or params.get("zero_stage")):
+            needs_zero = precision == "fp16" or (precision == "bf16" and "pipeline" in params.get("parallel", {}))
+            if ranks <= most_ranks and (params.get("zero_stage") or not needs_zero):
                 yield ranks, params | {"precision": precision}
 
 

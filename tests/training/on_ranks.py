@@ -24,6 +24,8 @@ LAYOUTS: list[tuple[int, dict[str, Any]]] = [
     (2, {"zero_stage": 1, "parallel": {"sequence": 2}}), (4, {"zero_stage": 2, "parallel": {"sequence": 2}}),
     (4, {"zero_stage": 3, "parallel": {"sequence": 2}}),
     (2, {"activation_checkpointing": True, "parallel": {"sequence": 2}}),
+    (2, {"parallel": {"pipeline": 2}}), (4, {"parallel": {"pipeline": 2}}), (4, {"zero_stage": 1, "parallel": {"pipeline": 2}}),
+    (2, {"activation_checkpointing": True, "parallel": {"pipeline": 2}}),
     (2, {"activation_checkpointing": True}), (2, {"activation_checkpointing": True, "zero_stage": 3}),
 ]  # fmt: skip
 
@@ -52,7 +54,7 @@ def job(spec: dict[str, Any]) -> dict[str, Any]:
 
     params = PretrainParams.model_validate({"threads": 1, "learning_rate": 1e-3, "global_batch": 8, "micro_batch": 2} | spec["params"])
     model = ModelParams.model_validate(MODEL | spec.get("model", {}))
-    built = build(model, vocab_size=VOCABULARY, sequence_length=LENGTH, eos_id=0, pad_id=1, seed=3, objective=params.objective)
+    built = build(model, vocab_size=VOCABULARY, sequence_length=LENGTH, eos_id=0, pad_id=1, seed=3, objective=params.head)
     engine = Engine(built, params, mask_id=1 if params.objective == "masked" else None)
     data = batches(spec["steps"], params.batches().size)
     if spec.get("one_batch"):
@@ -66,6 +68,7 @@ def job(spec: dict[str, Any]) -> dict[str, Any]:
         "losses": [result.losses for result in results],
         "grad_norm": [result.grad_norm for result in results],
         "applied": [result.applied for result in results],
+        "pair_loss": [result.pair_loss for result in results],
         "ratios": [result.update_ratios for result in results],
         "held_out": float(sums.sum() / held_out.n_labels()),
     }

@@ -14,7 +14,7 @@ from dataplane.errors import DataError, ModelMissing, ParamsError
 from trainplane.align import session
 from trainplane.align.adapter import merge, probe, read_run
 from trainplane.align.params import DPOParams, SFTParams
-from trainplane.align.preference import accuracy, answer_logps
+from trainplane.align.preference import answer_logps, correct
 from trainplane.align.sft import answer_loss, pick, tokenise
 from trainplane.data.chat import ChatEncoder, Example
 from trainplane.data.packed import IGNORED
@@ -38,6 +38,16 @@ def test_the_choice_depends_on_ids_and_seed_alone() -> None:
     assert session.sample(ids[::-1], 10, 1, name=str) == chosen
     assert set(session.sample(ids, 10, 2, name=str)) != set(chosen)
     assert sorted(session.sample(ids, 1000, 1, name=str)) == sorted(ids)
+
+
+def test_where_an_item_does_not_fit_the_next_takes_its_place() -> None:
+    ids = [f"id{i}" for i in range(100)]
+    order = session.sample(ids, 100, 1, name=str)
+    found, n_passed_over = session.sample_fitting(ids, 10, 1, lambda one: one.upper() if int(one[2:]) % 2 else None, name=str)
+    odd = [one for one in order if int(one[2:]) % 2][:10]
+    assert found == [(one, one.upper()) for one in odd]
+    assert n_passed_over == order.index(odd[-1]) + 1 - 10
+    assert session.sample_fitting(ids, 10, 1, lambda one: None, name=str) == ([], 100)
 
 
 def test_each_epoch_sees_each_example_once() -> None:
@@ -106,8 +116,7 @@ def test_the_log_probability_of_an_answer_does_not_depend_on_its_batch(pretraine
 def test_accuracy_with_a_reference_compares_gains() -> None:
     reference = torch.tensor([[-9.0, -1.0], [-1.0, -9.0]])
     after = torch.tensor([[-8.0, -1.0], [-3.0, -9.0]])
-    assert (accuracy(after), accuracy(after, reference)) == (0.5, 0.5)
-    assert accuracy(after[:1], reference[:1]) == 1.0
+    assert (correct(after), correct(after, reference)) == ([0.0, 1.0], [1.0, 0.0])
 
 
 @pytest.mark.parametrize("log", [{"loss": math.nan, "grad_norm": 1.0}, {"loss": 1.0, "grad_norm": math.inf}])

@@ -8,7 +8,7 @@ import pytest
 from dataplane.errors import ParamsError
 from trainplane.evaluate.pass_at_k import Problem, estimate, pass_at_k, solves
 from trainplane.evaluate.text_metrics import bleu, chrf, corpus_metrics, exact_match, f1, item_metrics, rouge
-from trainplane.evaluate.uncertainty import Difference, jackknife, mean, paired_bootstrap
+from trainplane.evaluate.uncertainty import Difference, jackknife, mean, paired_bootstrap, paired_ratio_bootstrap
 
 # The example of sacrebleu's README.
 TEXTS = ["The dog bit the man.", "It wasn't surprising.", "The man had just bitten him."]
@@ -123,6 +123,19 @@ def test_the_paired_bootstrap_sees_a_gain_that_is_small_beside_the_items_spread(
         (found.value - 1.96 * found.standard_error, found.value + 1.96 * found.standard_error), abs=0.02
     )
     assert found.p_value < 0.01
+
+
+def test_the_bootstrap_of_a_ratio_has_the_standard_error_of_the_linear_estimate() -> None:
+    random = np.random.default_rng(2)
+    weights = random.integers(1, 60, 500).astype(float)
+    first = weights * 2.0
+    second = weights * random.normal(1.9, 0.3, 500)
+    found = paired_ratio_bootstrap(first, second, weights, seed=0, resamples=2000)
+    ratio = (second - first).sum() / weights.sum()
+    linear = np.sqrt((((second - first) - ratio * weights) ** 2).sum()) / weights.sum()  # Cochran 1977, section 6.4
+    assert found.value == pytest.approx(ratio)
+    assert found.standard_error == pytest.approx(linear, rel=0.1)
+    assert found.low < ratio < found.high
 
 
 def test_the_paired_bootstrap_of_equals_is_nothing_and_repeats() -> None:

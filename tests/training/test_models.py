@@ -29,7 +29,7 @@ def built(config: Any, objective: str = "causal", vocab_size: int = VOCABULARY) 
 
 
 @pytest.mark.parametrize(
-    ("config", "objective"), [(LLAMA, "causal"), (QWEN3, "causal"), (GPT2, "causal"), (BERT, "masked")],
+    ("config", "objective"), [(LLAMA, "causal"), (QWEN3, "causal"), (GPT2, "causal"), (BERT, "masked"), (BERT, "pairs")],
     ids=lambda value: value["model_type"] if isinstance(value, dict) else value,
 )  # fmt: skip
 def test_packed_logits_are_those_of_each_document_alone(config: dict, objective: str) -> None:
@@ -110,6 +110,6 @@ def test_the_masked_loss_is_that_of_transformers() -> None:
     model, ids = built({"config": BERT}, "masked").eval(), batches(1, 4)[0].input_ids
     shown = Objective("masked", 0.3, 0, 1, VOCABULARY).shown(make_batch(np.arange(4), ids, [[{"seq_start": 0, "length": LENGTH}]] * 4), 1)
     with torch.no_grad():
-        ours, _ = Objective("masked").losses(model, shown, "cpu")
+        ours, *_ = Objective("masked").losses(model, shown, "cpu")
         theirs = model(input_ids=torch.from_numpy(shown.input_ids), labels=torch.from_numpy(shown.labels)).loss
     assert float(ours.sum() / shown.n_labels()) == pytest.approx(float(theirs), rel=1e-5)

@@ -72,6 +72,29 @@ def test_masking_follows_from_seed_step_and_sequence_alone() -> None:
         assert (other.input_ids != whole.input_ids).any()
 
 
+def test_the_held_out_loss_of_a_masked_model_is_that_of_hidden_tokens() -> None:
+    from tests.training.test_models import BERT, built
+    from trainplane.params import PretrainParams
+    from trainplane.pretrain.engine import Engine
+    from trainplane.pretrain.held_out import HeldOut
+
+    model = built({"config": BERT}, "masked")
+    params = PretrainParams(objective="masked", mask_share=0.4, global_batch=2, micro_batch=2, threads=1)
+    engine, held_out = Engine(model, params), HeldOut.of([list(range(5, 14)), list(range(30, 41)), [7, 8, 9]], LENGTH, 0, 1)
+    loss, _ = held_out.losses(engine)
+    shown = engine.objective.shown(held_out.batch, 0)
+    expected, model = [], model.eval()
+    for row in range(3):
+        real = shown.documents[row] != PADDING
+        ids, labels = (torch.from_numpy(of[row, real][None]) for of in (shown.input_ids, shown.labels))
+        with torch.no_grad():
+            scores_TV = model(input_ids=ids).logits[0].log_softmax(-1)
+        expected += [-float(scores_TV[at, label]) for at, label in enumerate(labels[0]) if label != IGNORED]
+    assert 3 < len(expected) < 20
+    assert loss == pytest.approx(float(np.mean(expected)), rel=1e-5)
+    assert held_out.losses(engine)[0] == loss
+
+
 def test_z_loss_is_its_formula() -> None:
     from trainplane.model.objective import Objective
 
@@ -83,7 +106,7 @@ def test_z_loss_is_its_formula() -> None:
 
     Fixed.logits = logits  # type: ignore[attr-defined]
     (batch,) = batches(1, 3)
-    losses, penalty = Objective("causal").losses(Fixed(), batch, "cpu", 0.5)
+    losses, penalty, _ = Objective("causal").losses(Fixed(), batch, "cpu", 0.5)
     predicted = torch.from_numpy(batch.labels) != IGNORED
     z = logits.exp().sum(-1).log()
     torch.testing.assert_close(penalty, 0.5 * (z[predicted] ** 2).sum())

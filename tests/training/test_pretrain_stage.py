@@ -70,17 +70,48 @@ def test_a_killed_run_goes_on_at_another_zero_stage_and_other_ranks(done: Path, 
     np.testing.assert_allclose(one, two, rtol=1e-5)
 
 
-@pytest.mark.parametrize("zero", [2, 3])
-def test_zero_saves_whole_weights_that_are_those_of_no_zero_within_rounding(done: Path, tmp_path: Path, zero: int) -> None:
+@pytest.mark.parametrize(
+    ("layout", "ranks"),
+    [
+        ({"zero_stage": 2}, 2),
+        ({"zero_stage": 3}, 2),
+        ({"parallel": {"pipeline": 2}}, 2),
+        ({"zero_stage": 1, "parallel": {"pipeline": 2}}, 4),
+    ],
+)
+def test_a_model_in_parts_is_saved_whole_with_the_weights_of_one_rank_within_rounding(
+    done: Path, tmp_path: Path, layout: dict, ranks: int
+) -> None:
     from trainplane.model.build import load
+    from trainplane.pretrain.watch import read
 
-    root = make(tmp_path / "zero")
-    (root / "params.yaml").write_text(yaml.safe_dump(PARAMS | {"pretrain": PARAMS["pretrain"] | {"zero_stage": zero}}))
-    finish(root, ranks=2)
+    root = make(tmp_path / "parts")
+    (root / "params.yaml").write_text(yaml.safe_dump(PARAMS | {"pretrain": PARAMS["pretrain"] | layout}))
+    finish(root, ranks=ranks)
     one, two = (load(folder / "models/pretrain").state_dict() for folder in (done, root))
     assert one.keys() == two.keys()
     for name in one:
         np.testing.assert_allclose(one[name].numpy(), two[name].numpy(), atol=2e-4, err_msg=name)
+    # The same draws from nearly the same softmax.
+    assert read(root / "models/pretrain/samples.jsonl") == read(done / "models/pretrain/samples.jsonl")
+
+
+def test_a_masked_model_with_pairs_is_trained_watched_and_saved(tmp_path: Path) -> None:
+    from trainplane.model.build import load
+    from trainplane.pretrain.watch import read
+
+    root = make(tmp_path / "masked")
+    bert = {"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    pretrain = PARAMS["pretrain"] | {"objective": "masked", "next_sentence": True}
+    (root / "params.yaml").write_text(yaml.safe_dump({"model": {"config": bert | {"max_position_embeddings": 32}}, "pretrain": pretrain}))
+    finish(root)
+    (folder,) = root.glob("journal/pretrain/*")
+    lines = read(folder / "metrics.jsonl")
+    # Both documents of each of a step's four sequences are pairs.
+    assert [line["pair_loss"] for line in lines] == pytest.approx([np.log(2)] * 12, abs=0.4)
+    metrics = json.loads((root / "metrics/pretrain.json").read_text())
+    assert metrics["held_out_loss"]["12"] == pytest.approx(metrics["ln_vocabulary"], abs=0.5)
+    assert load(root / "models/pretrain", "pairs").cls.seq_relationship.weight.shape == (2, 32)
 
 
 def test_the_ledger_crosses_epochs_and_proves_itself(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,13 +93,31 @@ def test_every_layout_gives_the_numbers_of_one_rank(plain: dict, tmp_path: Path,
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("precision", "zero_stage"), [("bf16", 0), ("bf16", 1), ("bf16", 2), ("bf16", 3), ("fp16", 1), ("fp16", 2), ("fp16", 3)]
-)
-def test_half_precision_is_near(plain: dict, tmp_path: Path, precision: str, zero_stage: int) -> None:
+    ("precision", "zero_stage", "pipeline"),
+    [("bf16", 0, 1), ("bf16", 1, 1), ("bf16", 2, 1), ("bf16", 3, 1), ("fp16", 1, 1), ("fp16", 2, 1), ("fp16", 3, 1),
+     ("bf16", 1, 2), ("fp16", 1, 2)],
+)  # fmt: skip
+def test_half_precision_is_near(plain: dict, tmp_path: Path, precision: str, zero_stage: int, pipeline: int) -> None:
     """8 bits of bf16's fraction, 11 of fp16's: the losses differ in the third digit at most."""
-    found = run(tmp_path, 2, spec(precision=precision, zero_stage=zero_stage))
+    found = run(tmp_path, 2, spec(precision=precision, zero_stage=zero_stage, parallel={"pipeline": pipeline}))
     assert found["applied"] == [True] * STEPS
     assert found["loss"] == pytest.approx(plain["loss"], rel=4e-3)
+    assert found["grad_norm"] == pytest.approx(plain["grad_norm"], rel=2e-2)
+
+
+@pytest.mark.slow
+def test_stages_of_a_model_with_an_output_matrix_of_its_own_give_the_numbers_of_one_rank(tmp_path: Path) -> None:
+    untied = {"steps": STEPS, "model": {"tie_embeddings": False, "n_layers": 3}}
+    found = run(tmp_path, 2, untied | {"params": {"parallel": {"pipeline": 2}, "z_loss": 1e-3, "clip": 0.1}})
+    assert numbers(found) == pytest.approx(numbers(job(untied | {"params": {"z_loss": 1e-3, "clip": 0.1}})), rel=5e-6)
+
+
+@pytest.mark.slow
+def test_schedules_of_batches_and_lengths_are_the_same_in_a_pipeline(tmp_path: Path) -> None:
+    both = spec(**SCHEDULE, length_schedule=[{"from_step": 1, "length": 8}, {"from_step": 3, "length": 16}])
+    both["params"] |= {"micro_batch": 2}
+    piped = {**both, "params": both["params"] | {"parallel": {"pipeline": 2}}}
+    assert numbers(run(tmp_path, 2, piped)) == pytest.approx(numbers(job(both)), rel=5e-6)
 
 
 @pytest.mark.slow

@@ -97,7 +97,13 @@ def test_every_schedule_warms_up_and_keeps_between_floor_and_peak(schedule: str)
         ({"zero_stage": 3, "parallel": {"tensor": 2}}, 2, "DeepSpeed refuses AutoTP with ZeRO 3"),
         ({"parallel": {"offload_optimizer": True}}, 1, "offload_optimizer needs zero_stage"),
         ({"zero_stage": 2, "parallel": {"offload_params": True}}, 1, "offload_params needs zero_stage 3"),
-        ({"parallel": {"pipeline": 2}}, 2, "pipeline"),
+        ({"zero_stage": 2, "parallel": {"pipeline": 2}}, 2, "pipeline parallelism goes with zero_stage 0 or 1"),
+        ({"parallel": {"pipeline": 2, "tensor": 2}}, 4, "pipeline parallelism goes with no other"),
+        ({"objective": "masked", "parallel": {"pipeline": 2}}, 2, "pipeline parallelism is for objective causal"),
+        ({"next_sentence": True}, 1, "next_sentence is for objective masked"),
+        ({"objective": "masked", "next_sentence": True, "parallel": {"tensor": 2}}, 2, "next_sentence goes without tensor and sequence"),
+        ({"precision": "bf16", "parallel": {"pipeline": 2}}, 2, "pipeline parallelism in bf16 needs zero_stage 1"),
+        ({"compile": True, "parallel": {"pipeline": 2}}, 2, "pipeline parallelism goes without compile"),
         ({"parallel": {"sequence": 2, "tensor": 2}}, 4, "sequence parallelism goes with no other"),
         ({"precision": "fp16"}, 1, "fp16 needs zero_stage"),
         ({"optimizer": "lamb", "zero_stage": 1}, 1, "lamb needs whole matrices"),
@@ -118,6 +124,6 @@ def test_all_faults_of_a_layout_are_told_at_once() -> None:
 
 
 def test_ranks_that_share_a_model_lie_side_by_side_and_take_the_same_rows() -> None:
-    found = [(layout.data_rank, layout.leads, layout.rows(8)) for layout in (Layout(4, rank, 2) for rank in range(4))]
+    found = [(layout.data_rank, layout.rows(8)) for layout in (Layout(4, rank, 2) for rank in range(4))]
     first, second = slice(0, 4), slice(4, 8)
-    assert found == [(0, True, first), (0, False, first), (1, True, second), (1, False, second)]
+    assert found == [(0, first), (0, first), (1, second), (1, second)]

@@ -35,7 +35,7 @@ class Tokenised:
     Attributes:
         ids: Id of each.
         encoded: Tokens of each, whole.
-        n_too_long: Pairs left out: an answer that is cut says nothing of which is better.
+        n_too_long: Pairs passed over: an answer that is cut says nothing of which is better.
     """
 
     ids: list[str]
@@ -44,7 +44,7 @@ class Tokenised:
 
 
 def of_split(pairs: Sequence[Pair], split: str, most: int, encoder: ChatEncoder, params: AlignParams, stage: str) -> Tokenised:
-    """A sample of one split, as tokens; pairs that do not fit are left out.
+    """A sample of one split, as tokens; pairs that do not fit are passed over, so that as many as asked for are found where there are.
 
     Args:
         pairs: Of both splits.
@@ -57,12 +57,15 @@ def of_split(pairs: Sequence[Pair], split: str, most: int, encoder: ChatEncoder,
     Raises:
         DataError: None fits.
     """
-    chosen = session.sample([pair for pair in pairs if pair.split == split], most, params.seed)
-    both = [(pair.id, encode_pair(pair, encoder)) for pair in chosen]
-    fit = [(name, encoded) for name, encoded in both if encoded.longest() <= params.max_length]
-    if not fit:
-        raise DataError(f"no {split} pair is left of {len(chosen)}", where=stage, fix=f"raise {stage}.max_length, or add data")
-    return Tokenised([name for name, _ in fit], [encoded for _, encoded in fit], len(both) - len(fit))
+
+    def encode(pair: Pair) -> EncodedPair | None:
+        encoded = encode_pair(pair, encoder)
+        return encoded if encoded.longest() <= params.max_length else None
+
+    found, n_too_long = session.sample_fitting([pair for pair in pairs if pair.split == split], most, params.seed, encode)
+    if not found:
+        raise DataError(f"no {split} pair is left of {n_too_long}", where=stage, fix=f"raise {stage}.max_length, or add data")
+    return Tokenised([pair.id for pair, _ in found], [encoded for _, encoded in found], n_too_long)
 
 
 def answer_logps(model: Any, encoded: Sequence[EncodedPair], pad_id: int, batch_size: int) -> Any:
@@ -97,10 +100,12 @@ def _batch_logps(model: Any, rows: list[tuple[list[int], list[int]]], pad_id: in
     return torch.stack(sums).cpu()
 
 
-def accuracy(logps: Any, reference: Any | None = None) -> float:
-    """Share of the pairs whose chosen answer is the likelier one; with a reference, whose chances grew more than the other's."""
+def correct(logps: Any, reference: Any | None = None) -> list[float]:
+    """For each pair 1 where the chosen answer is the likelier one, 0 elsewhere; with a reference, where its chances grew more than the
+    other's."""
     gains = logps if reference is None else logps - reference
-    return float((gains[:, 0] > gains[:, 1]).double().mean())
+    found: list[float] = (gains[:, 0] > gains[:, 1]).double().tolist()
+    return found
 
 
 def first_answers(model: Any, pairs: Sequence[EncodedPair], pad_id: int) -> Answers:

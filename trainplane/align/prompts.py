@@ -6,7 +6,7 @@ Files of preference pairs are prompts too: their answers are not looked at.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,14 +57,17 @@ def read_questions(globs: Iterable[str], root: Path) -> list[Question]:
 
 
 def pick(questions: Sequence[Question], split: str, most: int, seed: int, encoder: ChatEncoder, max_length: int) -> list[Question]:
-    """A sample of one split, tokenised; prompts that are too long are left out.
+    """A sample of one split, tokenised; prompts that are too long are passed over.
 
     Raises:
         DataError: None is left.
     """
-    chosen = session.sample([question for question in questions if question.split == split], most, seed)
-    with_ids = [Question(q.id, q.text, q.split, q.record, tuple(encoder.prompt([Turn("user", q.text)]))) for q in chosen]
-    fit = [question for question in with_ids if len(question.ids) <= max_length]
-    if not fit:
-        raise DataError(f"no {split} prompt is left of {len(chosen)}", where="prompts", fix="raise max_length, or add data")
-    return fit
+
+    def encode(question: Question) -> tuple[int, ...] | None:
+        ids = tuple(encoder.prompt([Turn("user", question.text)]))
+        return ids if len(ids) <= max_length else None
+
+    found, n_too_long = session.sample_fitting([question for question in questions if question.split == split], most, seed, encode)
+    if not found:
+        raise DataError(f"no {split} prompt is left of {n_too_long}", where="prompts", fix="raise max_length, or add data")
+    return [replace(question, ids=ids) for question, ids in found]

@@ -23,12 +23,40 @@ from trainplane.lineage.ledger import Ledger
 from trainplane.pretrain.metrics import progress_bar
 
 T = TypeVar("T")
+E = TypeVar("E")
 
 
 def sample(items: Sequence[T], most: int, seed: int, *, name: Callable[[T], str] = attrgetter("id")) -> list[T]:
     """At most so many of the items, chosen by their names and the seed alone, in the order of a hash."""
     ranked = sorted(items, key=lambda item: (hashlib.sha256(f"{seed} {name(item)}".encode()).digest(), name(item)))
     return ranked[:most]
+
+
+def sample_fitting(
+    items: Sequence[T], most: int, seed: int, encode: Callable[[T], E | None], *, name: Callable[[T], str] = attrgetter("id")
+) -> tuple[list[tuple[T, E]], int]:
+    """As `sample`, of the items that fit: those that do not are passed over, and the next takes their place.
+
+    Args:
+        items: To choose from.
+        most: Items at most.
+        seed: Of the order.
+        encode: The item as it is learnt from; None where it is too long.
+        name: Of an item.
+
+    Returns:
+        Items with what they were encoded to, and how many were passed over.
+    """
+    found: list[tuple[T, E]] = []
+    n_passed_over = 0
+    for item in sample(items, len(items), seed, name=name):
+        if len(found) == most:
+            break
+        if (encoded := encode(item)) is None:
+            n_passed_over += 1
+        else:
+            found.append((item, encoded))
+    return found, n_passed_over
 
 
 def schedule(params: AlignParams, n_examples: int) -> list[list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,24 @@ def tokenise(examples: Sequence[Example], encoder: ChatEncoder, params: SFTParam
     return Tokenised(ids, encoded, n_truncated, n_too_long)
 
 
+def short_enough(examples: Sequence[Example], encoder: ChatEncoder, params: SFTParams) -> tuple[list[Example], Counter[str]]:
+    """The examples to choose from, and how many of each split were left out as too long, where params say to leave such out.
+
+    They have to go before the choice: else a sample of 100 would end up with as many as happen to be short.
+
+    Raises:
+        DataError: None of a split is left.
+    """
+    if params.overlong != "leave_out":
+        return list(examples), Counter()
+    fit = [example for example in examples if len(encoder.encode(example.messages).input_ids) <= params.max_length]
+    left_out = Counter(example.split for example in examples) - Counter(example.split for example in fit)
+    for split in left_out:
+        if not any(example.split == split for example in fit):
+            raise DataError(f"no {split} example is left of {left_out[split]}", where="sft", fix="raise sft.max_length, or add data")
+    return fit, left_out
+
+
 def pick(examples: Sequence[Example], split: str, most: int, seed: int, shares: Mapping[str, float] | None = None) -> list[Example]:
     """A sample of one split.
 
@@ -87,22 +106,34 @@ def pick(examples: Sequence[Example], split: str, most: int, seed: int, shares: 
     return [example for part in parts for example in part]
 
 
-def answer_loss(model: Any, encoded: Sequence[Encoded], pad_id: int, batch_size: int) -> float:
-    """Mean loss over the answers' tokens, in nats, each token counted once."""
+def answer_losses(model: Any, encoded: Sequence[Encoded], pad_id: int, batch_size: int) -> Any:
+    """Loss of each example's answers.
+
+    Returns:
+        float64 tensor [n, 2]: sum over the tokens that are learnt, in nats, and how many they are.
+    """
     import torch
     from torch.nn.functional import cross_entropy
 
     model.eval()
-    total, n_labels = 0.0, 0
-    ordered = sorted(encoded, key=lambda one: len(one.input_ids))
+    found = torch.empty(len(encoded), 2, dtype=torch.float64)
+    order = sorted(range(len(encoded)), key=lambda place: len(encoded[place].input_ids))
     with torch.no_grad():
-        for start in range(0, len(ordered), batch_size):
-            batch = {name: tensor.to(model.device) for name, tensor in padded(ordered[start : start + batch_size], pad_id).items()}
-            targets = batch.pop("labels")[:, 1:].flatten()
+        for start in range(0, len(order), batch_size):
+            places = order[start : start + batch_size]
+            batch = {name: tensor.to(model.device) for name, tensor in padded([encoded[place] for place in places], pad_id).items()}
+            targets_BT = batch.pop("labels")[:, 1:]
             logits_BTV = model(**batch, use_cache=False).logits[:, -batch["input_ids"].shape[1] :]  # behind a prompt's virtual tokens
-            total += float(cross_entropy(logits_BTV[:, :-1].flatten(0, 1).float(), targets, ignore_index=IGNORED, reduction="sum"))
-            n_labels += int((targets != IGNORED).sum())
-    return total / n_labels
+            losses_BT = cross_entropy(logits_BTV[:, :-1].transpose(1, 2).float(), targets_BT, ignore_index=IGNORED, reduction="none")
+            found[places, 0] = losses_BT.double().sum(-1).cpu()
+            found[places, 1] = (targets_BT != IGNORED).sum(-1).double().cpu()
+    return found
+
+
+def answer_loss(model: Any, encoded: Sequence[Encoded], pad_id: int, batch_size: int) -> float:
+    """Mean loss over the answers' tokens, in nats, each token counted once."""
+    nats, n_labels = answer_losses(model, encoded, pad_id, batch_size).sum(0).tolist()
+    return float(nats / n_labels)
 
 
 def train(model: Any, tokenizer: Any, data: Tokenised, params: SFTParams, folder: Path) -> tuple[Any, session.Book]:

@@ -31,6 +31,8 @@ class Batch:
         position_ids: int64 [b, t], from 0 in each span
         labels: int64 [b, t], the token to predict at each place; IGNORED at a span's last token and in padding
         n_pieces: Rows that make up one sequence; 1 unless `pieces` cut them.
+        segments: int64 [b, t], 1 in the second segment of a document; only where data/pairs.py made pairs.
+        pairs: int64 [b, t], at the first token of a pair whether its second segment is its own; IGNORED elsewhere. As `segments`.
     """
 
     seq_ids: I64
@@ -39,6 +41,8 @@ class Batch:
     position_ids: I64
     labels: I64
     n_pieces: int = 1
+    segments: I64 | None = None
+    pairs: I64 | None = None
 
     def part(self, rows: slice) -> Batch:
         """Some of the rows."""
@@ -75,7 +79,8 @@ class Batch:
         """The batch with each of its arrays changed."""
         arrays = (self.seq_ids, self.input_ids, self.documents, self.position_ids, self.labels)
         seq_ids, input_ids, documents, position_ids, labels = map(change, arrays)
-        return Batch(seq_ids, input_ids, documents, position_ids, labels, self.n_pieces)
+        segments, pairs = (None if array is None else change(array) for array in (self.segments, self.pairs))
+        return Batch(seq_ids, input_ids, documents, position_ids, labels, self.n_pieces, segments, pairs)
 
     def n_labels(self) -> int:
         """Tokens that are predicted."""
@@ -99,6 +104,10 @@ class Batch:
             sums = np.bincount(row_documents[predicted], weights=row_losses[predicted], minlength=n_documents)
             out.append([round(float(mean), MEAN_DIGITS) for mean in sums / np.maximum(1, counts)])
         return out
+
+    def n_pairs(self) -> int:
+        """Documents that are asked whether their second segment is their own."""
+        return 0 if self.pairs is None else int((self.pairs != IGNORED).sum())
 
     def row_hashes(self) -> list[str]:
         """Digest of each row's tokens."""

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+F64 = npt.NDArray[np.float64]
 MAX_GROUPS = 50
 
 
@@ -67,9 +69,26 @@ def paired_bootstrap(first: Sequence[float], second: Sequence[float], *, seed: i
     Source: Efron and Tibshirani 1993, An Introduction to the Bootstrap; the p-value centres the resamples on 0, their section 16.4.
     """
     gains = np.asarray(second, np.float64) - np.asarray(first, np.float64)
+    return paired_ratio_bootstrap(gains * 0, gains, np.ones(len(gains)), seed=seed, resamples=resamples)
+
+
+def paired_ratio_bootstrap(
+    first: Sequence[float] | F64, second: Sequence[float] | F64, weights: Sequence[float] | F64, *, seed: int, resamples: int = 10_000
+) -> Difference:
+    """As `paired_bootstrap`, of means in which items weigh unalike: the loss a token, over answers of so many tokens.
+
+    Args:
+        first: Sum of each item.
+        second: The same items, by the other model.
+        weights: Of each item; the mean is the sum of the values over the sum of the weights.
+        seed: Of the drawing.
+        resamples: How many.
+    """
+    gains, weight = np.asarray(second, np.float64) - np.asarray(first, np.float64), np.asarray(weights, np.float64)
     random, n = np.random.default_rng(seed), len(gains)
-    means = np.array([gains[random.integers(0, n, n)].mean() for _ in range(resamples)])
-    value = float(gains.mean())
+    drawn = (random.integers(0, n, n) for _ in range(resamples))
+    means = np.array([gains[places].sum() / weight[places].sum() for places in drawn])
+    value = float(gains.sum() / weight.sum())
     beyond = int((np.abs(means - value) >= abs(value) - 1e-12).sum())
     low, high = np.percentile(means, [2.5, 97.5])
     return Difference(value, float(means.std(ddof=1)), float(low), float(high), (beyond + 1) / (resamples + 1))

@@ -12,6 +12,7 @@ from trainplane.model.extend import extend, pieces_of_new_tokens
 from trainplane.params import ModelParams
 from trainplane.tokenizer import read_tokenizer
 
+FAMILIES = {"causal": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM", "pairs": "AutoModelForPreTraining"}
 MAX_PACKING_DELTA = 1e-4  # of a logit, fp32
 
 
@@ -35,7 +36,7 @@ def build(
         eos_id: End of a document.
         pad_id: Padding.
         seed: Of fresh weights.
-        objective: "causal" or "masked".
+        objective: "causal", "masked", or "pairs" for a masked model that also tells whether a segment follows another.
         tokenizer: Of the project, from which a checkpoint's new rows are made.
 
     Raises:
@@ -102,7 +103,7 @@ def _values(config: str | dict[str, Any]) -> dict[str, Any]:
 
 def _from_values(values: dict[str, Any], objective: str) -> Any:
     """A model by the name of its architecture."""
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
+    import transformers
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
     kind = str(values.pop("model_type", ""))
@@ -111,14 +112,33 @@ def _from_values(values: dict[str, Any], objective: str) -> Any:
     if kind not in CONFIG_MAPPING_NAMES:
         hint = did_you_mean(kind, list(CONFIG_MAPPING_NAMES))
         raise ParamsError(f"unknown model_type {kind!r}, {hint}", where="model.config", fix="name an architecture of transformers")
-    family = AutoModelForCausalLM if objective == "causal" else AutoModelForMaskedLM
+    family = getattr(transformers, FAMILIES[objective])
     try:
-        return family.from_config(AutoConfig.for_model(kind, **values), attn_implementation="sdpa")
+        model = family.from_config(transformers.AutoConfig.for_model(kind, **values), attn_implementation="sdpa")
     except ValueError as error:
         first = str(error).splitlines()[0]
         raise ParamsError(
             f"{kind} cannot be built for the {objective} objective: {first}", where="model.config", fix="name another"
         ) from None
+    return pool_each_place(model) if objective == "pairs" else model
+
+
+def pool_each_place(model: Any) -> Any:
+    """Has the head of pairs answer at every place, and not at a sequence's first alone: sequences hold several documents.
+
+    Raises:
+        ParamsError: The model has no such head, or pools otherwise than BERT.
+    """
+    pooler: Any = getattr(model.base_model, "pooler", None)
+    if not (hasattr(getattr(model, "cls", None), "seq_relationship") and hasattr(pooler, "dense") and hasattr(pooler, "activation")):
+        raise ParamsError(
+            f"{type(model).__name__} has no head for pairs as BERT's is",
+            where="pretrain.next_sentence",
+            fix="take model_type bert, or set it to false",
+        )
+    # By instance: names and weights stay those that transformers loads.
+    pooler.forward = lambda hidden_BTD: pooler.activation(pooler.dense(hidden_BTD))
+    return model
 
 
 def load(folder: Path, objective: str = "causal") -> Any:
@@ -128,7 +148,7 @@ def load(folder: Path, objective: str = "causal") -> Any:
         ModelMissing: The folder holds an adapter alone.
     """
     import torch
-    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+    import transformers
 
     if (folder / "adapter").is_dir() and not (folder / "config.json").is_file():
         raise ModelMissing(
@@ -137,8 +157,9 @@ def load(folder: Path, objective: str = "causal") -> Any:
             fix="take a method that merges, such as sft.method: lora, or use trainplane.align.adapter.load_adapted with its base",
         )
 
-    family = AutoModelForCausalLM if objective == "causal" else AutoModelForMaskedLM
-    return family.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True)
+    family = getattr(transformers, FAMILIES[objective])
+    model = family.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True)
+    return pool_each_place(model) if objective == "pairs" else model
 
 
 def with_vocabulary(model: Any, vocab_size: int, folder: Path, tokenizer: Any = None) -> Any:
@@ -172,6 +193,7 @@ def check_packing(model: Any, objective: str = "causal") -> float:
     import torch
 
     from trainplane.model.masking import block_causal_mask, block_mask
+    from trainplane.model.objective import token_logits
 
     first, second = 5, 7
     draw = torch.Generator().manual_seed(0)
@@ -183,8 +205,9 @@ def check_packing(model: Any, objective: str = "causal") -> float:
     was_training = model.training
     model.eval()
     with torch.no_grad():
-        packed = model(input_ids=ids_1T, attention_mask=mask, position_ids=positions_1T, **more).logits[0]
-        alone = torch.cat([model(input_ids=ids_1T[:, part], **more).logits[0] for part in (slice(0, first), slice(first, None))])
+        packed = token_logits(model(input_ids=ids_1T, attention_mask=mask, position_ids=positions_1T, **more))[0]
+        parts = (slice(0, first), slice(first, None))
+        alone = torch.cat([token_logits(model(input_ids=ids_1T[:, part], **more))[0] for part in parts])
     model.train(was_training)
     delta = float((packed - alone).abs().max())
     if not delta <= MAX_PACKING_DELTA * max(1.0, float(alone.abs().max())):

@@ -52,7 +52,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, engine: Engine, settings: TrainingSettings) -> None:
         self.folder, self.engine, self.settings = folder, engine.deepspeed, settings
-        self.groups, self.layout = engine.parameters, engine.layout
+        self.groups, self.layout = list(engine.parameters.values()), engine.layout
         self._copy = HostCopy()
         self._pending: _Pending | None = None
         self.engine.checkpoint_engine = self._copy
@@ -194,11 +194,18 @@ class Checkpoints:
         made = {name: state[name] for name in here}
         if made == here:
             return self.load(found)
-        if made["tensor"] != here["tensor"]:
+        for name, what in (("tensor", "shared each layer"), ("pipeline", "had the layers one after the other")):
+            if made[name] != here[name]:
+                raise TrainingError(
+                    f"{made[name]} ranks {what} when the checkpoint was made, and {here[name]} do now",
+                    where=str(found),
+                    fix=f"set pretrain.parallel.{name} to {made[name]}",
+                )
+        if here["pipeline"] > 1:
             raise TrainingError(
-                f"{made['tensor']} ranks shared each layer when the checkpoint was made, and {here['tensor']} do now",
+                f"the checkpoint of a pipeline is of {made['world_size']} ranks at ZeRO {made['zero_stage']}, and cannot be cut anew",
                 where=str(found),
-                fix=f"set pretrain.parallel.tensor to {made['tensor']}",
+                fix="go on with as many ranks and the same pretrain.zero_stage",
             )
         barrier()
         reshard(self.engine, self.groups, found / found.name, made["zero_stage"], self.layout.rank % self.layout.tensor)
@@ -208,7 +215,7 @@ class Checkpoints:
     def _shape(self) -> dict[str, int]:
         """What DeepSpeed's files depend on."""
         stage = int(self.engine.zero_optimization_stage())
-        return {"world_size": self.layout.world, "zero_stage": stage, "tensor": self.layout.tensor}
+        return {"world_size": self.layout.world, "zero_stage": stage, "tensor": self.layout.tensor, "pipeline": self.layout.pipeline}
 
 
 def step_name(step: int) -> str:

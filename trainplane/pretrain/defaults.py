@@ -52,7 +52,8 @@ def read(values: Mapping[str, Any] | None, model: ModelParams, vocab_size: int, 
     """
     if AUTO not in (values or {}).values():
         return PretrainParams.parse(values, where="pretrain")
-    objective = str((values or {}).get("objective", _default("objective")))
+    given = values or {}
+    objective = "pairs" if given.get("next_sentence") else str(given.get("objective", _default("objective")))
     return resolved(values, n_parameters=size(model, vocab_size, sequence_length, objective), sequence_length=sequence_length)
 
 

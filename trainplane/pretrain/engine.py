@@ -11,6 +11,7 @@ import logging
 import math
 import os
 import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from trainplane.model.sequence_parallel import share_sequences
 from trainplane.params import PretrainParams
 from trainplane.pretrain.layout import Layout, clips_itself, deepspeed_config
 from trainplane.pretrain.optimizer import groups, own_optimizer
+from trainplane.pretrain.pipeline import Pipeline, stage_of
 
 F64 = npt.NDArray[np.float64]
 
@@ -43,6 +45,7 @@ class StepResult:
         grad_norm: Of all gradients, before clipping; not finite where the loss is not, or fp16 overflowed.
         applied: Whether the weights changed. They do not where the loss is not finite; and fp16 leaves a step out whose gradients
             overflow, and lowers the loss scale.
+        pair_loss: Mean over the pairs of the global batch, nats; None where there are none.
         update_ratios: Group of parameters -> size of its update over its size; None where it was not asked for.
     """
 
@@ -53,6 +56,7 @@ class StepResult:
     grad_norm: float
     applied: bool = True
     update_ratios: dict[str, float] | None = None
+    pair_loss: float | None = None
 
 
 class Engine:
@@ -70,24 +74,31 @@ class Engine:
     def __init__(self, model: Any, params: PretrainParams, mask_id: int | None = None) -> None:
         import torch
 
-        self.params, self.layout = params, Layout.of(params)
+        self.params, self.layout, self.model = params, Layout.of(params), model
         self.n_parameters = sum(p.numel() for p in model.parameters())
         hidden = model.config.pad_token_id if mask_id is None else mask_id
-        self.objective = Objective(params.objective, params.mask_share, params.seed, hidden, model.config.vocab_size)
+        self.objective = Objective(
+            params.objective, params.mask_share, params.seed, hidden, model.config.vocab_size, next_sentence=params.next_sentence
+        )
+        self._pair_losses, self._pair_weight = list[float](), 0.0  # of a step: sums of micro-batches, and what a pair counts in tokens
         _keep_memory()
         start_processes()
         import deepspeed
 
         torch.set_num_threads(params.threads)
         torch.use_deterministic_algorithms(not torch.cuda.is_available())
-        if params.activation_checkpointing:
+        # Or else each buffer is filled with NaN when it is made: gigabytes a step, where ZeRO takes one for gradients.
+        torch.utils.deterministic.fill_uninitialized_memory = False
+        staged = params.parallel.pipeline > 1
+        if params.activation_checkpointing and not staged:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        grouped = groups(model, params)
-        self.parameters = [list(group["params"]) for group in grouped]  # by optimizer group
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            trained = stage_of(model, params, self.layout.world) if staged else model
+            grouped = groups(model, params, trained)
+            self.parameters = {group["name"]: list(group["params"]) for group in grouped}
             self.deepspeed, *_ = deepspeed.initialize(
-                model=model,
+                model=trained,
                 model_parameters=grouped,
                 optimizer=own_optimizer(params),
                 config=deepspeed_config(params, self.layout.world),
@@ -97,6 +108,7 @@ class Engine:
         if params.compile:
             self.deepspeed.compile()
         self.device = self.deepspeed.device
+        self.pipeline = Pipeline(self.deepspeed, params.z_loss) if staged else None
         if params.parallel.sequence > 1:
             share = share_sequences(model, params.parallel.sequence)
             self.objective = replace(self.objective, share=share)
@@ -120,8 +132,9 @@ class Engine:
         found = self.over_ranks(list(zip(shown.whole().label_counts().tolist(), batch.row_hashes(), strict=True)))
         counts = np.array([count for count, _ in found])
         n_labels = max(1, int(counts.sum()))
-        sums, by_document = self._backward(shown, n_labels)
-        finite = bool(np.isfinite(sums).all())
+        n_pairs = sum(self.over_ranks([shown.n_pairs()])) if self.params.next_sentence else 0
+        sums, by_document, pair_sum = self._backward(shown, n_labels, n_pairs)
+        finite = bool(np.isfinite([*sums, pair_sum]).all())
         before = self._copy_of_weights() if ratios and finite else None
         norm = self._update() if finite else self._leave()
         return StepResult(
@@ -132,23 +145,36 @@ class Engine:
             norm,
             finite and (self.params.precision != "fp16" or bool(self.deepspeed.was_step_applied())),
             None if before is None else self._update_ratios(before),
+            pair_sum / n_pairs if n_pairs else None,
         )
 
-    def _backward(self, batch: Batch, n_labels: int) -> tuple[F64, list[list[float]]]:
-        """Gradients of the global batch's mean loss; returns the sum of each of its sequences' losses, and the means of its documents."""
+    def _backward(self, batch: Batch, n_labels: int, n_pairs: int) -> tuple[F64, list[list[float]], float]:
+        """Gradients of the global batch's mean loss, by token and by pair; returns the sum of each of its sequences' losses, the means of
+        its documents, and the sum of its pairs' losses.
+        """
         starts = range(0, len(batch.seq_ids), self.params.micro_batch * batch.n_pieces)
-        found: list[tuple[float, list[float]]] = []
-        for start in starts:
-            part = self._padded(batch.part(slice(start, start + starts.step)))
-            losses_BT, penalty = self._forward(part)
-            self.deepspeed.set_gradient_accumulation_boundary(start == starts[-1])
-            scaled = (losses_BT.sum() + penalty) * (self.layout.gradient_ranks / n_labels)
-            self.deepspeed.backward(scaled, scale_wrt_gas=False)
-            whole, losses = part.whole(), self._whole(losses_BT.detach()).cpu().numpy()
+        parts = [self._padded(batch.part(slice(start, start + starts.step))) for start in starts]
+        scale, found = self.layout.gradient_ranks / n_labels, list[tuple[float, list[float]]]()
+        self._pair_losses, self._pair_weight = [], n_labels / max(1, n_pairs)
+        of_parts = self._gradients(parts, scale) if self.pipeline is None else self.pipeline.gradients(parts, scale)
+        for part, losses_BT in zip(parts, of_parts, strict=False):  # stages before the last know of none
+            whole, losses = part.whole(), self._whole(losses_BT).cpu().numpy()
             losses = losses.reshape(whole.labels.shape)
             found += zip(losses.sum(axis=1, dtype=np.float64).tolist(), whole.document_means(losses), strict=True)
         found = self.over_ranks(found)
-        return np.array([losses for losses, _ in found]), [means for _, means in found]
+        pair_sum = sum(self.over_ranks(self._pair_losses)) if n_pairs else 0.0
+        return np.array([losses for losses, _ in found]), [means for _, means in found], pair_sum
+
+    def _gradients(self, parts: Sequence[Batch], scale: float) -> Iterator[Any]:
+        """Adds up the gradients of micro-batches; gives the loss of each token of each."""
+        for number, part in enumerate(parts, 1):
+            losses_BT, penalty, pair_loss = self._forward(part)
+            if part.pairs is not None:
+                self._pair_losses.append(float(pair_loss.detach()))
+                penalty = penalty + pair_loss * self._pair_weight
+            self.deepspeed.set_gradient_accumulation_boundary(number == len(parts))
+            self.deepspeed.backward((losses_BT.sum() + penalty) * scale, scale_wrt_gas=False)
+            yield losses_BT.detach()
 
     def sequence_losses(self, batch: Batch) -> F64:
         """Sum of each sequence's token losses, float64 [b], nats, without gradients; ranks share the work, and each gets all.
@@ -159,21 +185,25 @@ class Engine:
 
         self.deepspeed.eval()
         per_round, micro, sums = self.params.micro_batch * self.layout.data_ranks, self.params.micro_batch, np.zeros(len(batch.seq_ids))
+        mine = range(self.layout.data_rank * micro, len(sums) + per_round - 1, per_round)[: -(-len(sums) // per_round)]
+        parts = [self._padded(batch.part(slice(at, at + micro) if at < len(sums) else slice(0, 1))) for at in mine]
         with torch.no_grad():
-            for start in range(0, len(sums), per_round):
-                mine = start + self.layout.data_rank * micro
-                part = self._padded(batch.part(slice(mine, mine + micro) if mine < len(sums) else slice(0, 1)))
-                found = self._whole(self._forward(part)[0]).sum(dim=1, dtype=torch.float64).tolist()
-                sums[start : start + per_round] = self.over_ranks(found if mine < len(sums) else [])
+            losses = (self._forward(part)[0] for part in parts) if self.pipeline is None else self.pipeline.losses(parts)
+            found = [self._whole(losses_BT).sum(dim=1, dtype=torch.float64).tolist() for losses_BT in losses]
+        for number, at in enumerate(mine):
+            told = found[number] if found and at < len(sums) else []
+            sums[number * per_round : (number + 1) * per_round] = self.over_ranks(told)
         return sums
 
-    def _forward(self, batch: Batch) -> tuple[Any, Any]:
+    def _forward(self, batch: Batch) -> tuple[Any, Any, Any]:
         return self.objective.losses(self.deepspeed, batch, self.device, self.params.z_loss)
 
     def logits(self, batch: Batch) -> Any:
         """What the model says of each place, without gradients: float32 tensor [b, t, vocabulary]. Every rank gives the same batch."""
         import torch
 
+        if self.pipeline is not None:
+            return self.pipeline.logits(batch, self.model.config.vocab_size)
         self.deepspeed.eval()
         with torch.no_grad():
             found = self._whole(self.objective.logits(self.deepspeed, self._padded(batch), self.device))
@@ -201,7 +231,7 @@ class Engine:
             return mine
         all_of: list[Any] = [None] * self.layout.world
         torch.distributed.all_gather_object(all_of, mine)
-        return [value for found in all_of[:: self.layout.per_model] for value in found]
+        return [value for found in all_of[self.layout.speaker :: self.layout.per_model] for value in found]
 
     def _leave(self) -> float:
         """Forgets the gradients of a step that must not count."""
@@ -214,15 +244,16 @@ class Engine:
         """Clips and applies the gradients; returns their norm before."""
         import torch
 
+        apply = self.deepspeed.step if self.pipeline is None else self.pipeline.update
         if not clips_itself(self.params):
-            self.deepspeed.step()
+            apply()
             norm = self.deepspeed.get_global_grad_norm()
             return math.nan if norm is None else float(norm)
         parameters = [p for p in self.deepspeed.module.parameters() if p.grad is not None]
-        norm = self._plain_norm(parameters)
+        norm = self._plain_norm(parameters) if self.pipeline is None else self.pipeline.norm(parameters)
         if self.params.clip:
             torch.nn.utils.clip_grads_with_norm_(parameters, self.params.clip, norm)
-        self.deepspeed.step()
+        apply()
         return float(norm)
 
     def _plain_norm(self, parameters: list[Any]) -> Any:
@@ -242,13 +273,13 @@ class Engine:
         return [p.detach().clone() for p in self.deepspeed.module.parameters()]
 
     def _update_ratios(self, before: list[Any]) -> dict[str, float]:
-        """Norm of the update over norm of the weights, by group; of this rank's pieces under ZeRO 3 and tensor parallelism."""
+        """Norm of the update over norm of the weights, by group; of this rank's part under ZeRO 3, tensor parallelism and pipelines."""
         place = {id(p): i for i, p in enumerate(self.deepspeed.module.parameters())}
         out = {}
-        for group in groups(self.deepspeed.module, self.params):
-            moved = sum(float((p.detach() - before[place[id(p)]]).float().norm()) ** 2 for p in group["params"])
-            size = sum(float(before[place[id(p)]].float().norm()) ** 2 for p in group["params"])
-            out[group["name"]] = math.sqrt(moved / size) if size else math.nan
+        for name, parameters in self.parameters.items():
+            moved = sum(float((p.detach() - before[place[id(p)]]).float().norm()) ** 2 for p in parameters)
+            size = sum(float(before[place[id(p)]].float().norm()) ** 2 for p in parameters)
+            out[name] = math.sqrt(moved / size) if size else math.nan
         return out
 
 

@@ -32,7 +32,7 @@ def write_evidence(folder: Path, engine: Engine, packed: Sequences, seq_ids: I64
             "step": made.spike, "reason": made.reason, "loss": result.loss, "grad_norm": result.grad_norm, "usual_document_loss": usual,
             "from_step": made.from_step, "sequences_skipped": made.sequences, "lr_scale": made.lr_scale,
             "sequences": [{"seq_id": int(i), "loss": loss} for i, loss in zip(seq_ids, result.losses, strict=True)],
-            "documents": rows[:SHOWN_DOCUMENTS], **rerun(engine, packed.batch(seq_ids)),
+            "documents": rows[:SHOWN_DOCUMENTS], **rerun(engine, packed.batch(seq_ids), made.spike),
         }  # fmt: skip
         path = folder / FOLDER / f"step_{made.spike:08d}.json"
         path.parent.mkdir(exist_ok=True)
@@ -63,25 +63,27 @@ def documents(packed: Sequences, seq_ids: I64, result: StepResult) -> tuple[floa
     return usual, sorted(rows, key=lambda row: -row["excess"] if math.isfinite(row["excess"]) else -math.inf)
 
 
-def rerun(engine: Engine, batch: Batch) -> dict[str, Any]:
-    """Runs a batch forward and backward without a step, with anomaly detection on.
+def rerun(engine: Engine, batch: Batch, step: int) -> dict[str, Any]:
+    """Runs the batch of a step forward and backward without an update, with anomaly detection on.
 
     Returns:
         "anomaly": where the first NaN arose, None where there was none; "layers": the norms of weights and gradients of each layer. Under
-        ZeRO 3 no rank has whole layers, and nothing is computed.
+        ZeRO 3 and in a pipeline no rank has all layers, and nothing is computed.
     """
     import torch
 
-    if engine.params.zero_stage == 3:
+    if engine.params.zero_stage == 3 or engine.pipeline is not None:
         return {"anomaly": None, "layers": []}
     named = [(name, p) for name, p in engine.deepspeed.module.named_parameters() if p.requires_grad]
+    batch = engine.objective.shown(batch.pieces(engine.params.length_of_step(step, batch.input_ids.shape[1])), step)
+    rows = engine.params.micro_batch * batch.n_pieces
     gradients: list[Any] = [torch.zeros_like(p, dtype=torch.float32) for _, p in named]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with torch.autograd.set_detect_anomaly(True):
-                for start in range(0, len(batch.seq_ids), engine.params.micro_batch):
-                    part = batch.part(slice(start, start + engine.params.micro_batch))
+                for start in range(0, len(batch.seq_ids), rows):
+                    part = batch.part(slice(start, start + rows))
                     loss = engine.token_losses(part, engine.deepspeed.module).sum() / max(1, batch.n_labels())
                     for total, gradient in zip(gradients, torch.autograd.grad(loss, [p for _, p in named]), strict=True):
                         total += gradient

@@ -36,6 +36,10 @@ class HeldOut:
         return cls(batch_of_documents(rows, pad_id), dict(names or {}))
 
     def losses(self, engine: Engine) -> tuple[float, dict[str, float]]:
-        """Mean loss over the held-out tokens, nats; and of each group. Every rank has to ask."""
-        sums, tokens = engine.sequence_losses(self.batch), self.batch.label_counts()
+        """Mean loss over the held-out tokens, nats; and of each group. Every rank has to ask.
+
+        From a masked model the same tokens are hidden each time, those of step 0.
+        """
+        shown = engine.objective.shown(self.batch, 0)
+        sums, tokens = engine.sequence_losses(shown), shown.label_counts()
         return float(sums.sum() / max(1, int(tokens.sum()))), means_by_group(sums.tolist(), tokens.tolist(), self.names)

@@ -22,12 +22,14 @@ class Layout:
         rank: Of this process.
         per_model: Ranks that work on one micro-batch together.
         sequence: How many of those share each sequence.
+        pipeline: How many of those have the layers one after the other.
     """
 
     world: int
     rank: int
     per_model: int
     sequence: int = 1
+    pipeline: int = 1
 
     @classmethod
     def of(cls, params: PretrainParams) -> Layout:
@@ -38,7 +40,7 @@ class Layout:
         """
         world = int(os.environ.get("WORLD_SIZE", "1"))
         check(params, world)
-        return cls(world, int(os.environ.get("RANK", "0")), _per_model(params), params.parallel.sequence)
+        return cls(world, int(os.environ.get("RANK", "0")), _per_model(params), params.parallel.sequence, params.parallel.pipeline)
 
     @property
     def data_ranks(self) -> int:
@@ -48,7 +50,7 @@ class Layout:
     @property
     def tensor(self) -> int:
         """Ranks that share each layer's matrices."""
-        return self.per_model // self.sequence
+        return self.per_model // (self.sequence * self.pipeline)
 
     @property
     def gradient_ranks(self) -> int:
@@ -61,9 +63,9 @@ class Layout:
         return self.rank // self.per_model
 
     @property
-    def leads(self) -> bool:
-        """Whether this process speaks for those that share its model."""
-        return self.rank % self.per_model == 0
+    def speaker(self) -> int:
+        """Which of the ranks that share a model tells of losses: in a pipeline the last stage alone knows them."""
+        return self.per_model - 1 if self.pipeline > 1 else 0
 
     def rows(self, n_sequences: int) -> slice:
         """The rows of a global batch that this rank reads: a run of neighbours, so that rank after rank gives the batch's order."""
@@ -107,13 +109,28 @@ def _feature_faults(params: PretrainParams) -> list[str]:
         "offload_optimizer needs zero_stage 1, 2 or 3": parallel.offload_optimizer and zero == 0,
         "offload_params needs zero_stage 3": parallel.offload_params and zero != 3,
         "tensor parallelism goes with zero_stage 0, 1 or 2 (DeepSpeed refuses AutoTP with ZeRO 3)": parallel.tensor > 1 and zero == 3,
-        "pipeline parallelism is not supported yet: set parallel.pipeline to 1": parallel.pipeline > 1,
+        **_pipeline_faults(params),
+        "next_sentence is for objective masked": params.next_sentence and params.objective != "masked",
+        "next_sentence goes without tensor and sequence parallelism": params.next_sentence and max(parallel.tensor, parallel.sequence) > 1,
         "sequence parallelism goes with no other: set parallel.tensor to 1": parallel.sequence > 1 and parallel.tensor > 1,
         # In half precision DeepSpeed makes one flat tensor of each group, at every ZeRO stage.
         f"{params.optimizer} needs whole matrices: zero_stage 0, precision fp32 and no tensor parallelism": params.optimizer != "adamw"
         and (zero > 0 or parallel.tensor > 1 or params.precision != "fp32"),
     }  # fmt: skip
     return [fault for fault, found in refused.items() if found]
+
+
+def _pipeline_faults(params: PretrainParams) -> dict[str, bool]:
+    parallel, on = params.parallel, params.parallel.pipeline > 1
+    return {
+        "pipeline parallelism goes with zero_stage 0 or 1 (DeepSpeed's pipeline adds up whole gradients)": on and params.zero_stage > 1,
+        "pipeline parallelism goes with no other: set parallel.tensor and parallel.sequence to 1": on
+        and max(parallel.tensor, parallel.sequence) > 1,
+        "pipeline parallelism is for objective causal: masked models are not rows of layers": on and params.objective != "causal",
+        # DeepSpeed's optimizer of that case saves a state that it cannot load.
+        "pipeline parallelism in bf16 needs zero_stage 1": on and params.precision == "bf16" and params.zero_stage == 0,
+        "pipeline parallelism goes without compile and offload": on and (params.compile or parallel.offload_optimizer),
+    }
 
 
 def clips_itself(params: PretrainParams) -> bool:
@@ -144,6 +161,8 @@ def deepspeed_config(params: PretrainParams, world: int) -> dict[str, Any]:
     if params.parallel.tensor > 1:
         # Logits over the whole vocabulary on each rank: the objective takes losses by token from them.
         config["tensor_parallel"] = {"autotp_size": params.parallel.tensor, "vocab_parallel_lm_head": False}
+    if params.parallel.pipeline > 1:
+        config["pipeline"] = {"activation_checkpoint_interval": int(params.activation_checkpointing), "use_reentrant": False}
     return config | _optimizer(params)
 
 

@@ -189,7 +189,7 @@ class Trainer:
         ratios = {f"update_ratio/{name}": ratio for name, ratio in (result.update_ratios or {}).items()}
         self.watch.write(step, {
             "loss": result.loss, "grad_norm": result.grad_norm, "tokens_per_s": speed, "mfu": used, "memory_bytes": memory_bytes(),
-            **ratios, **more,
+            **ratios, **more, **({} if result.pair_loss is None else {"pair_loss": result.pair_loss}),
         })  # fmt: skip
 
     def _overflowed(self, result: StepResult) -> bool:
@@ -266,8 +266,7 @@ class Trainer:
 
 def _flops(engine: Engine, length: int) -> float:
     """Operations of a token; a config that does not tell its layers counts without attention."""
-    module = engine.deepspeed.module
-    layers, width = (int(getattr(module.config, name, 0)) for name in ("num_hidden_layers", "hidden_size"))
+    layers, width = (int(getattr(engine.model.config, name, 0)) for name in ("num_hidden_layers", "hidden_size"))
     return flops_per_token(engine.n_parameters, layers, width, length)
 
 

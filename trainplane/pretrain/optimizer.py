@@ -10,18 +10,25 @@ from trainplane.params import PretrainParams
 MATRICES = "matrices"
 
 
-def groups(model: Any, params: PretrainParams) -> list[dict[str, Any]]:
+def groups(model: Any, params: PretrainParams, held: Any = None) -> list[dict[str, Any]]:
     """Matrices decay, an output matrix of its own too; embeddings, norms and biases do not. Each group has a `name`; a group without
     parameters is left out.
+
+    Args:
+        model: Of transformers.
+        params: Of pretraining.
+        held: What this rank has of it, where that is not all.
     """
     import torch
+
+    here = {id(parameter) for parameter in (model if held is None else held).parameters()}
 
     embeddings = {id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)}
     output = model.get_output_embeddings()
     head = set() if output is None else {id(output.weight)} - embeddings
     sorted_in: dict[str, list[Any]] = {MATRICES: [], "head": [], "embeddings": [], "vectors": []}
     for parameter in model.parameters():
-        if parameter.requires_grad:
+        if parameter.requires_grad and id(parameter) in here:
             kinds = {"embeddings": id(parameter) in embeddings, "head": id(parameter) in head, MATRICES: parameter.ndim >= 2}
             sorted_in[next((kind for kind, found in kinds.items() if found), "vectors")].append(parameter)
     decay = {MATRICES: params.weight_decay, "head": params.weight_decay, "embeddings": 0.0, "vectors": 0.0}

@@ -31,7 +31,7 @@ def describe(ranks: int, root: Path = Path()) -> dict[str, Any]:
     params = read(values, model, vocabulary, length)
     check(params, ranks)
     return {
-        "parameters_without_embedding": size(model, vocabulary, length, params.objective),
+        "parameters_without_embedding": size(model, vocabulary, length, params.head),
         "tokens_per_step": params.global_batch * length,
         "tokens": params.batches().before(params.steps + 1) * length,
         "derived": {name: getattr(params, name) for name, value in values.items() if value == AUTO},

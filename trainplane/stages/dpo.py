@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ from dataplane.lineage.record import StageRun, stage_main
 from trainplane.align import session
 from trainplane.align.adapter import merge, read_run, save
 from trainplane.align.params import DPOParams
-from trainplane.align.preference import accuracy, answer_logps, of_split, train
+from trainplane.align.preference import answer_logps, correct, of_split, train
 from trainplane.align.training_data import pairs_of, provenance
 from trainplane.data.chat import ChatEncoder
+from trainplane.evaluate.calibration import wilson
+from trainplane.evaluate.uncertainty import mean, paired_bootstrap
 from trainplane.model.build import load, weights_digest
 from trainplane.pretrain.metrics import write_curve
 from trainplane.tokenizer import load_tokenizer
@@ -22,12 +25,20 @@ WORK = Path("journal/dpo")
 PLOT = Path("plots/dpo.csv")
 
 
-def _held_out_metrics(before: Any, after: Any) -> dict[str, float]:
-    """Of held-out pairs; a reward accuracy before training would be over rewards that are all 0, so that there is none."""
-    gains = after - before
+def _held_out_metrics(before: Any, after: Any, seed: int) -> dict[str, Any]:
+    """Of held-out pairs, with 95 % intervals: gains by pairs drawn again, the reward accuracy by Wilson's.
+
+    A reward accuracy before training would be over rewards that are all 0, so that there is none: an untrained policy is at 1/2.
+    """
+    first, second, rewarded = correct(before), correct(after), correct(after, before)
+    margins = (after - before)[:, 0] - (after - before)[:, 1]
+    low, high = wilson(int(sum(rewarded)), len(rewarded))
     return {
-        "held_out_accuracy_before": accuracy(before), "held_out_accuracy_after": accuracy(after),
-        "held_out_reward_accuracy": accuracy(after, before), "held_out_margin_nats": float((gains[:, 0] - gains[:, 1]).mean()),
+        "held_out_accuracy_before": mean(first)[0], "held_out_accuracy_after": mean(second)[0],
+        "held_out_accuracy_gain": asdict(paired_bootstrap(first, second, seed=seed)),
+        "held_out_reward_accuracy": mean(rewarded)[0], "held_out_reward_accuracy_low": low, "held_out_reward_accuracy_high": high,
+        "held_out_margin_nats": float(margins.mean()),
+        "held_out_margin_gain": asdict(paired_bootstrap([0.0] * len(margins), margins.tolist(), seed=seed)),
     }  # fmt: skip
 
 
@@ -59,10 +70,11 @@ def main() -> None:
         run.metrics({
             "digest": record["digest"], "steps": params.max_steps, "pairs": len(data.ids),
             "epochs": params.max_steps * params.batch_size / len(data.ids), "pairs_too_long": data.n_too_long,
-            "held_out_pairs": len(held_out.ids), "merge_max_logit_delta": delta, "first_loss": book.curve[0]["loss"],
+            "held_out_pairs": len(held_out.ids), "held_out_pairs_too_long": held_out.n_too_long,
+            "merge_max_logit_delta": delta, "first_loss": book.curve[0]["loss"],
             "last_loss": book.curve[-1]["loss"], "last_margin": book.curve[-1]["margin"], "loss": params.loss,
             "alarms": alarms,
-        } | _held_out_metrics(before, after))  # fmt: skip
+        } | _held_out_metrics(before, after, params.seed))  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ class Plan:
         tokenizer, sequences = load_tokenizer(TOKENIZER), self._sequences()
         model = build(
             self.model, vocab_size=len(tokenizer), sequence_length=sequences.sequence_length, eos_id=tokenizer.eos_token_id,
-            pad_id=tokenizer.pad_token_id, seed=self.params.seed, objective=self.params.objective,
+            pad_id=tokenizer.pad_token_id, seed=self.params.seed, objective=self.params.head,
             tokenizer=tokenizer,
         )  # fmt: skip
         groups = SpanGroups.of(sequences, self.documents) if self.documents is not None and rank() == 0 else None

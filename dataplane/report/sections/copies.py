@@ -22,6 +22,10 @@ _PAIRS = """
     SELECT doc_id, representative, similarity FROM duplicates
     WHERE NOT kept AND how <> 'exact' ORDER BY similarity, doc_id LIMIT ?
 """
+_REPEATS = """
+    SELECT how, effect, count(*) AS passages, count(DISTINCT doc_id) AS documents, CAST(sum(tokens) AS BIGINT) AS tokens
+    FROM repeats GROUP BY how, effect ORDER BY how, effect
+"""
 _BENCHMARKS = """
     SELECT benchmark, count(DISTINCT item_id) AS items, count(DISTINCT doc_id) AS documents, count(*) AS hits, avg(covered) AS covered
     FROM contamination GROUP BY benchmark ORDER BY benchmark
@@ -33,18 +37,31 @@ _HITS = """
 
 
 def duplicates(project: Project) -> Section:
-    """Exact and near duplicates: how many, the largest clusters, the least similar pairs."""
+    """Exact and near duplicates: how many, the largest clusters, the least similar pairs; passages that stood before."""
     section = Section("duplicates", "Duplicates", "Copies and near copies: of each cluster one document is kept.")
     if not project.has("duplicates"):
         return section
     found = project.ask(_HOW)
-    if not found:
+    if found:
+        columns = [Column("Found by", "code"), Column("Documents dropped", "int"), Column("Least similarity", "decimal")]
+        section.blocks.append(Table(columns, [[r["how"], r["n"], r["least"]] for r in found]))
+        section.blocks += _clusters(project) + _pairs(project)
+    else:
         section.blocks.append(Note("No duplicates were found."))
-        return section
-    columns = [Column("Found by", "code"), Column("Documents dropped", "int"), Column("Least similarity", "decimal")]
-    section.blocks.append(Table(columns, [[r["how"], r["n"], r["least"]] for r in found]))
-    section.blocks += _clusters(project) + _pairs(project)
+    section.blocks += _repeats(project)
     return section
+
+
+def _repeats(project: Project) -> list[Block]:
+    found = project.ask(_REPEATS) if project.has("repeats") else []
+    if not found:
+        return []
+    columns = [
+        Column("Found as", "code"), Column("Effect", "code"), Column("Passages", "int"), Column("Documents", "int"),
+        Column("Tokens", "int"),
+    ]  # fmt: skip
+    rows = [[r["how"], r["effect"], r["passages"], r["documents"], r["tokens"]] for r in found]
+    return [Heading("Passages that stood in the corpus before"), Table(columns, rows)]
 
 
 def _clusters(project: Project) -> list[Block]:
