@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from benchmarks.quality import html
 from benchmarks.quality.html_sets import gne, readability, segments, wcxb
 from benchmarks.quality.parity import DEFAULT_PEER, compared, decisions, theirs
 from benchmarks.quality.quality import jsonl
@@ -58,12 +59,8 @@ def documents(data: Path) -> dict[str, list[str]]:
 
 def _pages(data: Path) -> list[str]:
     """The main content of pages."""
-    html = [page.html for pages in (wcxb, segments, readability, gne) for page in pages(data)]
-    operator = operator_class("html_text")({})
-    operator.open()
-    columns = {"text": pa.array(html, pa.large_string()), "url": pa.nulls(len(html), pa.string())}
-    batch = pa.record_batch({name: columns.get(name, pa.nulls(len(html), kind)) for name, kind in operator.reads.items()})
-    return [text for text in operator.transform(batch).text.to_pylist() if text]  # type: ignore[attr-defined]
+    extract = html.ours()
+    return [text for pages in (wcxb, segments, readability, gne) for page in pages(data) if (text := extract(page.html))]
 
 
 def _parts(data: Path) -> Iterator[tuple[str, str]]:

@@ -149,7 +149,8 @@ class SentenceModel:
         for length, found in sorted(by_shape.items()):
             for start in range(0, len(found), self._params.batch_size):
                 part = found[start : start + self._params.batch_size]
-                vectors = self._vectors([ids for _, ids, _ in part], min(length, self._window))
+                with _one_thread():
+                    vectors = self._vectors([ids for _, ids, _ in part], min(length, self._window))
                 for (i, _, tokens), vector in zip(part, vectors, strict=True):
                     sums[i] += tokens * vector
         norms = np.linalg.norm(sums, axis=1)
@@ -199,6 +200,19 @@ class SentenceModel:
         pooled = states[:, 0] if self._cls else (states * weights).sum(axis=1) / weights.sum(axis=1)
         norms = np.linalg.norm(pooled, axis=1, keepdims=True)
         return np.asarray(pooled / np.where(norms > 0, norms, 1), np.float64)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """The engine runs a process for each core: more threads would wait for each other, and could sum in another order."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -68,12 +68,13 @@ class Pool:
             float64 [b], 1 where there is none to be held against; and the ids.
         """
         best, place = np.full(len(vectors), -np.inf), np.full(len(vectors), -1)
-        given, lengths = vectors.astype(np.float32), _lengths(vectors)
+        given, squares = vectors.astype(np.float32), _squares(vectors)
         ids = np.array(self.doc_ids, "U")
         for start in range(0, len(ids), _ROWS):
             part = self.vectors[start : start + _ROWS]
             products = (given @ part.astype(np.float32).T).astype(np.float64)
-            cosines = products / np.maximum(lengths[:, None] * _lengths(part)[None, :], 1e-12)
+            # The root of the product, not the product of roots: equal vectors are at exactly 0.
+            cosines = products / np.maximum(np.sqrt(squares[:, None] * _squares(part)[None, :]), 1e-12)
             _shut_out(cosines, ids[start : start + _ROWS], doc_ids, earlier)
             here = cosines.argmax(axis=1)
             value = cosines[np.arange(len(vectors)), here]
@@ -93,9 +94,10 @@ def _shut_out(cosines: F64, ids: npt.NDArray[np.str_], doc_ids: Sequence[str], e
             cosines[row, first] = -np.inf
 
 
-def _lengths(vectors: I8) -> F64:
+def _squares(vectors: I8) -> F64:
+    """Squared length of each vector: whole numbers, float64 [n]."""
     wide = vectors.astype(np.float64)
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", wide, wide)))
+    return np.asarray(np.einsum("ij,ij->i", wide, wide))
 
 
 def vector(tokens: Sequence[str]) -> I8:

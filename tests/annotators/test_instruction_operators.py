@@ -1,5 +1,6 @@
 """Signals of instruction data: lengths, distinct-n and distances against brute force, difficulty against the model's own losses."""
 
+import json
 import random
 from collections import Counter
 from itertools import pairwise
