@@ -28,8 +28,9 @@ def checks(most_ranks: int) -> Iterator[tuple[int, dict[str, Any]]]:
     """Each layout in each precision that it can have."""
     for ranks, params in LAYOUTS:
         for precision in TOLERANCE:
-            needs_zero = precision == "fp16" or (precision == "bf16" and "pipeline" in params.get("parallel", {}))
-            if ranks <= most_ranks and (params.get("zero_stage") or not needs_zero):
+            staged = "pipeline" in params.get("parallel", {})
+            needs_zero, refused = precision == "fp16" or (staged and precision == "bf16"), staged and precision == "fp16"
+            if ranks <= most_ranks and not refused and (params.get("zero_stage") or not needs_zero):
                 yield ranks, params | {"precision": precision}
 
 

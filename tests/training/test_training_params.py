@@ -100,6 +100,7 @@ def test_every_schedule_warms_up_and_keeps_between_floor_and_peak(schedule: str)
         ({"zero_stage": 2, "parallel": {"pipeline": 2}}, 2, "pipeline parallelism goes with zero_stage 0 or 1"),
         ({"parallel": {"pipeline": 2, "tensor": 2}}, 4, "pipeline parallelism goes with no other"),
         ({"objective": "masked", "parallel": {"pipeline": 2}}, 2, "pipeline parallelism is for objective causal"),
+        ({"precision": "fp16", "zero_stage": 1, "parallel": {"pipeline": 2}}, 2, "pipeline parallelism goes without fp16"),
         ({"next_sentence": True}, 1, "next_sentence is for objective masked"),
         ({"objective": "masked", "next_sentence": True, "parallel": {"tensor": 2}}, 2, "next_sentence goes without tensor and sequence"),
         ({"precision": "bf16", "parallel": {"pipeline": 2}}, 2, "pipeline parallelism in bf16 needs zero_stage 1"),

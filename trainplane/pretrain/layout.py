@@ -129,6 +129,7 @@ def _pipeline_faults(params: PretrainParams) -> dict[str, bool]:
         "pipeline parallelism is for objective causal: masked models are not rows of layers": on and params.objective != "causal",
         # DeepSpeed's optimizer of that case saves a state that it cannot load.
         "pipeline parallelism in bf16 needs zero_stage 1": on and params.precision == "bf16" and params.zero_stage == 0,
+        "pipeline parallelism goes without fp16, whose loss scale over stages is not proven here": on and params.precision == "fp16",
         "pipeline parallelism goes without compile and offload": on and (params.compile or parallel.offload_optimizer),
     }
 
