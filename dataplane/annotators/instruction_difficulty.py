@@ -35,9 +35,11 @@ class InstructionDifficulty(Filter):
         """Params of the difficulty."""
 
         model: str = Field("models/causal", min_length=1, description="Folder of a causal model of transformers, from the project on.")
-        min_ifd: float | None = Field(None, ge=0, description="Difficulty below which a record is dropped as too easy; null drops none.")
+        min_ifd: float | None = Field(
+            None, ge=0, description="Ratio of losses below which a record is dropped as too easy; null drops none."
+        )
         max_ifd: float | None = Field(
-            None, gt=0, description="Difficulty above which a record is dropped, 1 in the paper; null drops none."
+            None, gt=0, description="Ratio of losses above which a record is dropped, 1 in the paper; null drops none."
         )
         causal: CausalParams = Field(CausalParams.model_validate({}), description="How the model is run; overlap has no meaning here.")
 

@@ -43,7 +43,13 @@ class InstructionNovelty(Filter):
             description="File of the pool, from the project on; `fit-instruction-pool` writes it.",
         )
         among: Literal["others", "earlier"] = Field("others", description="earlier: of the pool, those with smaller ids alone.")
-        min_distance: float | None = Field(None, ge=0, le=1, description="Distance below which a record is dropped; null drops none.")
+        min_distance: float | None = Field(
+            None,
+            ge=0,
+            le=1,
+            description="Distance below which a record is dropped; null drops none.",
+            json_schema_extra={"unit": "cosine distance"},
+        )
 
     def files(self) -> list[Path]:
         """The pool.

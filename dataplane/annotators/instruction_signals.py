@@ -35,7 +35,9 @@ class InstructionSignals(Filter):
         min_instruction_words: int | None = Field(None, ge=1, description="Words asked below which a record is dropped; null drops none.")
         min_answer_words: int | None = Field(None, ge=1, description="Words answered below which a record is dropped; null drops none.")
         max_answer_words: int | None = Field(None, ge=1, description="Words answered above which a record is dropped; null drops none.")
-        min_distinct_2: float | None = Field(None, ge=0, le=1, description="distinct_2 below which a record is dropped; null drops none.")
+        min_distinct_2: float | None = Field(
+            None, ge=0, le=1, description="Share of distinct 2-grams of the answers below which a record is dropped; null drops none."
+        )
 
     def annotate(self, batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
         """The signals of each conversation; null for other documents."""
