@@ -16,6 +16,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from dataplane.annotators.lm_scorers import Scored, characters
+from dataplane.annotators.quiet_loading import quiet
 from dataplane.conversation import Turn
 from dataplane.errors import EnvironmentFault, ModelMissing
 from dataplane.kernels.ngram_lm import F64, I64
@@ -71,7 +72,8 @@ class CausalModel:
         local = {"local_files_only": True, "trust_remote_code": False}
         try:
             self._tokenizer = AutoTokenizer.from_pretrained(str(folder), **local)
-            model = AutoModelForCausalLM.from_pretrained(str(folder), use_safetensors=True, dtype=getattr(torch, params.dtype), **local)
+            with quiet():
+                model = AutoModelForCausalLM.from_pretrained(str(folder), use_safetensors=True, dtype=getattr(torch, params.dtype), **local)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             fix = "save model and tokenizer into it with save_pretrained"
             raise ModelMissing(f"{folder} cannot be loaded: {error}", where="language model", fix=fix) from error

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from dataplane.annotators.quiet_loading import quiet
 from dataplane.errors import EnvironmentFault, ModelMissing
 from dataplane.params import Params
 
@@ -113,7 +114,7 @@ class SentenceModel:
         try:
             self._tokenizer = Tokenizer.from_file(str(inner / "tokenizer.json"))
             local = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
-            with _quiet():
+            with quiet():
                 model = AutoModel.from_pretrained(str(inner), dtype=torch.float32, **local)
         except Exception as error:  # tokenizers raises a bare Exception, transformers what its readers raise
             raise ModelMissing(f"{folder} cannot be loaded: {error}", where=_WHERE, fix="copy the model again") from error
@@ -213,22 +214,6 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without a progress bar, and without the report of weights that no vector needs, as those of a pooler."""
-    from transformers.utils import logging
-
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
 
 
 def _spread(count: int, most: int) -> list[int]:

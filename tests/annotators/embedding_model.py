@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from dataplane.annotators.quiet_loading import quiet
+
 WORDS = "the a river mill grain boat bridge miller counted sacks spring of and to below 河 流 磨 坊 粮 食".split()
 POSITIONS = 16
 
@@ -24,7 +26,8 @@ def save(folder: Path, pooling: str = "mean") -> None:
         vocab_size=len(words), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
         max_position_embeddings=POSITIONS, initializer_range=0.5,
     )  # fmt: skip
-    transformers.BertModel(config, add_pooling_layer=False).save_pretrained(folder, safe_serialization=True)
+    with quiet():
+        transformers.BertModel(config, add_pooling_layer=False).save_pretrained(folder, safe_serialization=True)
     parts = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
     listed = [
         {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"} for i, (path, kind) in enumerate(parts)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 import spacy
 
+from dataplane.annotators.quiet_loading import quiet
 from dataplane.contract import check_class
 from dataplane.corpus.linear_model import Labelled, TrainParams
 from dataplane.corpus.linear_model import train as train_classifier
@@ -152,7 +153,8 @@ def write_instruction_models() -> None:
     config = transformers.GPT2Config(
         vocab_size=len(letters), n_positions=64, n_embd=8, n_layer=1, n_head=1, bos_token_id=0, eos_token_id=0, initializer_range=1e-6
     )
-    transformers.GPT2LMHeadModel(config).save_pretrained("models/causal")
+    with quiet():
+        transformers.GPT2LMHeadModel(config).save_pretrained("models/causal")
 
 
 @pytest.mark.slow

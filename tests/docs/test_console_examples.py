@@ -139,10 +139,11 @@ def test_the_stage_that_a_page_shows_runs_a_command_that_it_shows() -> None:
 def test_the_params_of_the_page_on_mixtures_are_params() -> None:
     from dataplane.corpus.contamination import DecontaminateParams
     from dataplane.corpus.mixture import MixParams
+    from dataplane.corpus.tokenizer import TokenizerParams
 
-    known = {"decontaminate": DecontaminateParams, "mix": MixParams}
+    known = {"decontaminate": DecontaminateParams, "mix": MixParams, "tokenizer": TokenizerParams}
     blocks = re.findall(r"^```yaml\n(.*?)^```$", (DOCS / "mixture.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     shown = [(name, values) for block in blocks for name, values in yaml.safe_load(block).items()]
-    assert [name for name, _ in shown] == ["decontaminate", "mix", "mix"]
+    assert [name for name, _ in shown] == ["decontaminate", "mix", "mix", "tokenizer"]
     for name, values in shown:
         assert set(known[name].parse(values, where=name).model_dump(exclude_unset=True)) == set(values)
