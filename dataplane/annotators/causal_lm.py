@@ -7,7 +7,7 @@ batches of one fixed shape for each length, so that a text's score does not depe
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from dataplane.annotators.lm_scorers import Scored, characters
-from dataplane.annotators.quiet_loading import quiet
+from dataplane.annotators.local_models import device, quiet
 from dataplane.conversation import Turn
 from dataplane.errors import EnvironmentFault, ModelMissing
 from dataplane.kernels.ngram_lm import F64, I64
@@ -67,8 +67,7 @@ class CausalModel:
             fix = "pip install 'terraplane[train]'"
             raise EnvironmentFault(f"a causal model needs transformers and torch: {error}", where=str(folder), fix=fix) from None
         files_of(folder)
-        if params.device == "cuda" and not torch.cuda.is_available():
-            raise EnvironmentFault("there is no GPU", where="perplexity.causal.device", fix="set it to auto or cpu")
+        self._device = device(params.device, "perplexity.causal.device")
         local = {"local_files_only": True, "trust_remote_code": False}
         try:
             self._tokenizer = AutoTokenizer.from_pretrained(str(folder), **local)
@@ -77,8 +76,6 @@ class CausalModel:
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             fix = "save model and tokenizer into it with save_pretrained"
             raise ModelMissing(f"{folder} cannot be loaded: {error}", where="language model", fix=fix) from error
-        cuda = params.device != "cpu" and torch.cuda.is_available()
-        self._device = torch.device("cuda" if cuda else "cpu")
         self._model = model.to(self._device).eval()
         positions = getattr(model.config, "max_position_embeddings", None) or params.window
         self._window = max(2, min(params.window, positions))
@@ -92,10 +89,8 @@ class CausalModel:
             for window, context in windows(tokens, self._window, int(self._window * self._params.overlap)):
                 by_shape[_shape(len(window), self._window)].append((i, window, context))
         nats = np.zeros(len(ids))
-        for length, found in sorted(by_shape.items()):
-            for start in range(0, len(found), self._params.batch_size):
-                part = found[start : start + self._params.batch_size]
-                np.subtract.at(nats, [i for i, _, _ in part], self._losses([(window, context) for _, window, context in part], length))
+        for places, losses in self._batched(by_shape):
+            np.subtract.at(nats, places, losses)
         counts = np.array([max(0, len(tokens) - 1) for tokens, _ in ids], np.int64)
         shares = np.array([share for _, share in ids])
         return Scored(nats / np.log(10), counts, np.asarray(np.rint(characters(text) * shares), np.int64))
@@ -120,11 +115,16 @@ class CausalModel:
             context = self._asked(asked)[-(self._window - len(tokens)) :]
             if tokens:
                 by_shape[_shape(len(context) + len(tokens), self._window)].append((i, context + tokens, len(context)))
+        for places, losses in self._batched(by_shape):
+            nats[places] = losses
+        return nats, counts
+
+    def _batched(self, by_shape: Mapping[int, Sequence[tuple[int, list[int], int]]]) -> Iterator[tuple[list[int], F64]]:
+        """Places of windows and their losses in nats, batch by batch, from (place, window, tokens of context) by shape."""
         for length, found in sorted(by_shape.items()):
             for start in range(0, len(found), self._params.batch_size):
                 part = found[start : start + self._params.batch_size]
-                nats[[i for i, _, _ in part]] = self._losses([(window, context) for _, window, context in part], length)
-        return nats, counts
+                yield [i for i, _, _ in part], self._losses([(window, context) for _, window, context in part], length)
 
     def _plain(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"] if text else []

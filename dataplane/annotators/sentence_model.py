@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from dataplane.annotators.quiet_loading import quiet
+from dataplane.annotators.local_models import device, quiet
 from dataplane.errors import EnvironmentFault, ModelMissing
 from dataplane.params import Params
 
@@ -108,8 +108,7 @@ class SentenceModel:
         from tokenizers import Tokenizer
 
         files_of(folder)
-        if params.device == "cuda" and not torch.cuda.is_available():
-            raise EnvironmentFault("there is no GPU", where="embedding.run.device", fix="set it to auto or cpu")
+        self._device = device(params.device, "embedding.run.device")
         inner = _transformer(folder)
         try:
             self._tokenizer = Tokenizer.from_file(str(inner / "tokenizer.json"))
@@ -121,8 +120,6 @@ class SentenceModel:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._cls = pooling_of(folder) == "cls"
-        cuda = params.device != "cpu" and torch.cuda.is_available()
-        self._device = torch.device("cuda" if cuda else "cpu")
         self._model = model.to(self._device).eval()
         said = _json(inner / "sentence_bert_config.json", {})
         self._lower = bool(said.get("do_lower_case", False))

@@ -51,7 +51,9 @@ def rules(params: SelectParams, clean: CleanParams) -> list[Rule]:
         else:
             known = [*entries("dataplane.rules"), *filters]
             raise ParamsError(f"no rule set or filter {use.use!r}, {did_you_mean(use.use, known)}", where=where, fix="correct the name")
-    return decided + [rule for step in filters.values() for rule in filter_rules(_filter(step, {}, ""), step.when)]
+    return decided + [
+        rule for step in filters.values() for rule in filter_rules(_filter(step, {}, f"clean.pipeline, {step.use}"), step.when)
+    ]
 
 
 def _check_needs(rule_set: RuleSet, clean: CleanParams, where: str) -> None:
@@ -72,7 +74,7 @@ def _filters(clean: CleanParams) -> dict[str, Step]:
 def _filter(step: Step, params: Mapping[str, Any], where: str) -> Filter:
     """The filter of a step, some of its params replaced."""
     cls = operator_class(step.use)
-    operator = cls(cls.Params.parse(step.params | dict(params), where=where or f"clean.pipeline, {step.use}"))
+    operator = cls(cls.Params.parse(step.params | dict(params), where=where))
     assert isinstance(operator, Filter)
     return operator
 

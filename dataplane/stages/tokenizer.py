@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from tokenizers import Tokenizer
@@ -20,7 +21,7 @@ from dataplane.corpus.tokenizer import FOLDER, TokenizerParams
 from dataplane.corpus.tokenizer_sample import start, weighted
 from dataplane.engine.cuts import Cuts
 from dataplane.engine.documents import sized
-from dataplane.engine.rows import BATCH_ROWS
+from dataplane.engine.rows import BATCH_ROWS, read_rows
 from dataplane.kernels.members import Members
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.snapshot import Snapshot
@@ -73,8 +74,11 @@ def _train(run: StageRun, params: TokenizerParams) -> tuple[Tokenizer, bytes]:
 def _tried(run: StageRun) -> list[str]:
     """Some texts of the mixture, those of the smallest doc_ids: which they are depends on no order of rows."""
     ids = pc.unique(run.inputs["mixture"].to_table(columns=["doc_id"]).column("doc_id").combine_chunks())
-    least = ids.take(pc.array_sort_indices(ids)[:TRIED])
-    return list(chain.from_iterable(batch.to_pylist() for batch in _texts(run.inputs["documents"], Cuts.load(run.inputs["cuts"]), least)))
+    least = Members.of(ids.take(pc.array_sort_indices(ids)[:TRIED]))
+    documents, cuts = run.inputs["documents"], Cuts.load(run.inputs["cuts"])
+    places = np.flatnonzero(least.hold(documents.to_table(["doc_id"]).column("doc_id")))
+    batches = read_rows(documents.open(), places, ["doc_id", "text"])  # and not through all texts of the corpus
+    return list(chain.from_iterable(cuts.batch(batch).column("text").to_pylist() for batch in batches))
 
 
 def _warn(told: dict[str, Any]) -> None:

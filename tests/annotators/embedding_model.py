@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from dataplane.annotators.quiet_loading import quiet
+from dataplane.annotators.local_models import quiet
 
 WORDS = "the a river mill grain boat bridge miller counted sacks spring of and to below 河 流 磨 坊 粮 食".split()
 POSITIONS = 16

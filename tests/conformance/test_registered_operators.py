@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 import spacy
 
-from dataplane.annotators.quiet_loading import quiet
+from dataplane.annotators.local_models import quiet
 from dataplane.contract import check_class
 from dataplane.corpus.linear_model import Labelled, TrainParams
 from dataplane.corpus.linear_model import train as train_classifier

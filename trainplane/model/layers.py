@@ -27,7 +27,7 @@ def layers_of(model: Any) -> list[Any]:
     if not all(hasattr(body, name) for name in ("embed_tokens", "layers", "norm", "rotary_emb")) or not hasattr(model, "lm_head"):
         raise _not_a_row(model, "it has no model.embed_tokens, .layers, .norm, .rotary_emb and lm_head")
     decoders = [_decoder(layer, body.rotary_emb) for layer in body.layers]
-    return [*_ends(model, decoders)]
+    return _ends(model, decoders)
 
 
 def check_layers(model: Any) -> float:
