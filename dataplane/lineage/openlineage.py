@@ -113,8 +113,9 @@ def _post(url: str, event: Any) -> None:
 
     key = os.environ.get(API_KEY)
     auth = ApiKeyTokenProvider({"api_key": key}) if key else TokenProvider({})
-    # No retries, for the run waits; and a path in the url is part of it only where a slash follows.
-    config = HttpConfig(url=url.rstrip("/") + "/", timeout=SECONDS, auth=auth, retry={"total": 0})
+    # No retries, for the run waits; and a path in the url is part of it only where a slash follows. Nobody waits for the timeout: it ends
+    # the thread some time behind the deadline of `_within`, which else would race with it for the name of the fault.
+    config = HttpConfig(url=url.rstrip("/") + "/", timeout=2 * SECONDS, auth=auth, retry={"total": 0})
     transport = HttpTransport(config)
     try:
         transport.emit(event)
