@@ -18,6 +18,7 @@ from typing import Any
 
 from dataplane.engine.journal import FOLDER as JOURNAL_FOLDER
 from dataplane.lake.objectstore import write_atomically
+from dataplane.lineage.openlineage_event import run_event
 from dataplane.settings import LineageSettings
 from dataplane.snapshot import LAKE
 
@@ -60,17 +61,13 @@ class Events:
         write_atomically(self._begun, run_id, self._begun.name)
 
     def _send(self, record: Mapping[str, Any]) -> None:
-        from openlineage.client.serde import Serde
-
-        from dataplane.lineage.openlineage_event import run_event
-
         event = run_event(record, namespace=self.settings.namespace, root=self.root)
         if self.settings.openlineage == "http":
             fault = _within(SECONDS, lambda: _post(self.settings.url, event))
             if not fault:
                 return
             self._warn(f"the server at lineage.url did not take an event ({fault}); it stands in {LAKE}/runs/{FILE}")
-        append_line(self.root / LAKE / "runs" / FILE, Serde.to_json(event))
+        append_line(self.root / LAKE / "runs" / FILE, json.dumps(event, sort_keys=True))
 
     def _warn(self, message: str) -> None:
         if not self._warned:
