@@ -15,7 +15,7 @@ PYTEST := python -m pytest -n 2 --dist loadfile
 # The public data sets that `make quality` measures on.
 DATA ?= ../shared/data
 
-.PHONY: demo test test-all test-histories lint types plugins docs quality streaming bench-setup clean
+.PHONY: demo demo-small test test-all test-histories test-lake test-kills test-ray test-resumes lint types plugins docs quality streaming bench-setup clean
 
 # torch first: deepspeed is built from source against it. DS_BUILD_OPS=0 compiles no kernels; DeepSpeed makes those it uses.
 $(VENV)/installed: pyproject.toml
@@ -43,13 +43,28 @@ test-all: $(VENV)/installed
 	$(PYTEST)
 
 # The slow tests of what the lake promises: examples of the docs, history under DVC in both modes, purges, kills, a Ray cluster.
-test-histories: $(VENV)/installed
+test-histories: test-lake test-kills test-ray test-resumes
+
+test-lake: $(VENV)/installed
 	dataplane models fetch
 	$(PYTEST) tests/docs tests/end_to_end
 	$(PYTEST) tests/upkeep -k "cached-lance or referenced-parquet"
+
+test-kills: $(VENV)/installed
+	dataplane models fetch
 	python -m tests.faults.kill --count 20
+
+test-ray: $(VENV)/installed
+	dataplane models fetch
 	python -m pytest tests/engine/test_ray_engine.py
+
+test-resumes: $(VENV)/installed
 	python -m tests.faults.resume --count 10
+
+# The whole pipeline over a small sample, twice.
+demo-small: $(VENV)/installed
+	dataplane models fetch
+	.ci/demo_small
 
 lint: $(VENV)/installed
 	ruff check .
