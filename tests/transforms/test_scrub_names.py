@@ -56,6 +56,14 @@ def test_names_are_found_in_every_piece_of_a_long_text(model: Path) -> None:
     assert "".join(piece for _, piece in pieces(text)) == text
 
 
+def test_a_long_run_without_spaces_is_cut_short_and_chinese_at_the_ends_of_its_sentences() -> None:
+    signs, chinese = "=" * 1_001, ("安妮住在利兹，" * 15 + "她喜欢读书。") * 40
+    for text in (signs, f"a {signs} b", chinese):
+        assert "".join(text[start : start + len(piece)] for start, piece in pieces(text)) == text
+        assert max(len(word) for _, piece in pieces(text) for word in piece.split()) <= 200
+    assert {piece[-1] for _, piece in pieces(chinese)} == {"。"}
+
+
 def test_another_model_is_another_operator(model: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelMissing, match="no spaCy model"):
         opened(models={"en": str(tmp_path)})
