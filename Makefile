@@ -15,7 +15,7 @@ PYTEST := python -m pytest -n 2 --dist loadfile
 # The public data sets that `make quality` measures on.
 DATA ?= ../shared/data
 
-.PHONY: demo demo-small test test-all test-histories test-lake test-kills test-ray test-resumes lint types plugins docs quality streaming bench-setup clean
+.PHONY: demo demo-small test test-all test-histories test-lake test-kills test-ray test-resumes models lint types plugins docs quality streaming bench-setup clean
 
 # torch first: deepspeed is built from source against it. DS_BUILD_OPS=0 compiles no kernels; DeepSpeed makes those it uses.
 $(VENV)/installed: pyproject.toml
@@ -27,43 +27,40 @@ $(VENV)/installed: pyproject.toml
 	DS_BUILD_OPS=0 $(PIP) install --quiet --quiet --no-build-isolation --editable ".[train,sample,dev]"
 	touch $@
 
-demo: $(VENV)/installed
+# What the operators need, once for all targets of a call.
+models: $(VENV)/installed
 	dataplane models fetch
+
+demo: models
 	dataplane plugins lock
 	test -d .dvc || dvc init --quiet
 	dvc repro
 	@dataplane tour
 
-test: $(VENV)/installed
-	dataplane models fetch
+test: models
 	$(PYTEST) -m "not slow"
 
-test-all: $(VENV)/installed
-	dataplane models fetch
+test-all: models
 	$(PYTEST)
 
 # The slow tests of what the lake promises: examples of the docs, history under DVC in both modes, purges, kills, a Ray cluster.
 test-histories: test-lake test-kills test-ray test-resumes
 
-test-lake: $(VENV)/installed
-	dataplane models fetch
+test-lake: models
 	$(PYTEST) tests/docs tests/end_to_end
 	$(PYTEST) tests/upkeep -k "cached-lance or referenced-parquet"
 
-test-kills: $(VENV)/installed
-	dataplane models fetch
+test-kills: models
 	python -m tests.faults.kill --count 20
 
-test-ray: $(VENV)/installed
-	dataplane models fetch
+test-ray: models
 	python -m pytest tests/engine/test_ray_engine.py
 
 test-resumes: $(VENV)/installed
 	python -m tests.faults.resume --count 10
 
 # The whole pipeline over a small sample, twice.
-demo-small: $(VENV)/installed
-	dataplane models fetch
+demo-small: models
 	.ci/demo_small
 
 lint: $(VENV)/installed

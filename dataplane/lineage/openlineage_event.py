@@ -57,7 +57,7 @@ def run_event(record: Mapping[str, Any], *, namespace: str, root: Path = Path())
     # The store may be what failed, and then asking it would take long: the digests must do.
     tables = _Tables(root, namespace, ask=record["status"] in ("RUNNING", "COMPLETE"))
     job_type = _facet("JobTypeJobFacet", processingType="BATCH", integration="TERRAPLANE", jobType="STAGE")
-    sources = [_input((namespace, f"sources/{source['name']}"), {}) for source in record["params"].get("sources") or []]
+    sources = [_dataset((namespace, f"sources/{source['name']}"), {}, inputFacets={}) for source in record["params"].get("sources") or []]
     return {
         "eventTime": datetime.now(UTC).isoformat(),
         "eventType": STATES[record["status"]],
@@ -95,8 +95,8 @@ def dataset_name(table: str, uri: str, namespace: str) -> tuple[str, str]:
     return f"{protocol}://{bucket}", key
 
 
-def _input(name: tuple[str, str], facets: dict[str, Facet]) -> dict[str, Any]:
-    return {"namespace": name[0], "name": name[1], "facets": facets, "inputFacets": {}}
+def _dataset(name: tuple[str, str], facets: dict[str, Facet], **more: dict[str, Facet]) -> dict[str, Any]:
+    return {"namespace": name[0], "name": name[1], "facets": facets, **more}
 
 
 class _Tables:
@@ -107,7 +107,7 @@ class _Tables:
 
     def read(self, table: str, digest: str) -> dict[str, Any]:
         """An input."""
-        return _input(self.name(table), _facets(digest, self.version(table, digest)))
+        return _dataset(self.name(table), _facets(digest, self.version(table, digest)), inputFacets={})
 
     def written(self, table: str, digest: str, record: Mapping[str, Any]) -> dict[str, Any]:
         """An output."""
@@ -117,8 +117,7 @@ class _Tables:
             names = [name for name, _ in known.columns]
             facets |= self.column_lineage(table, names, record)
             more |= self.statistics(table, known)
-        namespace, name = self.name(table)
-        return {"namespace": namespace, "name": name, "facets": facets, "outputFacets": more}
+        return _dataset(self.name(table), facets, outputFacets=more)
 
     def name(self, table: str) -> tuple[str, str]:
         """Namespace and name of a table."""
@@ -156,7 +155,7 @@ class _Tables:
         for given, column in (column.split(".", 1) for column in dict.fromkeys(columns)):
             if given in record["inputs"]:
                 namespace, name = self.name(given)
-                found.append({"namespace": namespace, "name": name, "field": column, "transformations": [dict(how)]})
+                found.append({"namespace": namespace, "name": name, "field": column, "transformations": [how]})
         return found
 
 
