@@ -96,15 +96,15 @@ def loaded(rows: int, vocabulary: int = 30_000) -> Iterator[tuple[str, float]]:
 
     rng = np.random.default_rng(0)
     ids = rng.integers(0, vocabulary, (rows, SEQUENCE_LENGTH), dtype=np.int32)
-    part = SEQUENCE_LENGTH // 4
+    part, token = SEQUENCE_LENGTH // 4, schema.token_type(vocabulary)
     spans = [[{"doc_id": f"{i:032x}", "seq_start": part * k, "doc_start": 0, "length": part} for k in range(4)] for i in range(rows)]
     columns = [
         pa.array(np.arange(rows)),
         pa.array(np.full(rows, SEQUENCE_LENGTH, np.int32)),
-        pa.FixedSizeListArray.from_arrays(pa.array(ids.reshape(-1)), SEQUENCE_LENGTH),
+        pa.FixedSizeListArray.from_arrays(pa.array(ids.reshape(-1)).cast(token), SEQUENCE_LENGTH),
         pa.array(spans, pa.list_(schema.SPAN)),
     ]
-    batch = pa.record_batch(columns, schema=schema.packed(SEQUENCE_LENGTH))
+    batch = pa.record_batch(columns, schema=schema.packed(SEQUENCE_LENGTH, token))
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         snapshot = commit_parts("packed", batch.schema, [write_part("packed", batch.schema, [batch], root)], root)

@@ -194,13 +194,18 @@ SPAN = pa.struct(
 )
 
 
-def packed(sequence_length: int) -> pa.Schema:
-    """Schema of `packed`: one row is one training sequence of `sequence_length` tokens."""
+def token_type(vocabulary: int) -> pa.DataType:
+    """What an id of a vocabulary of so many tokens is held in: uint16 where that is enough, int32 elsewhere."""
+    return pa.uint16() if vocabulary <= 1 << 16 else pa.int32()
+
+
+def packed(sequence_length: int, token: pa.DataType = pa.int32()) -> pa.Schema:  # noqa: B008 - a type, which nothing changes
+    """Schema of `packed`: one row is one training sequence of `sequence_length` tokens, each of type `token`."""
     return pa.schema(
         [
             pa.field("seq_id", pa.int64()),
             pa.field("n_tokens", pa.int32()),  # tokens that are not padding
-            pa.field("input_ids", pa.list_(pa.int32(), sequence_length)),
+            pa.field("input_ids", pa.list_(token, sequence_length)),
             pa.field("spans", pa.list_(SPAN)),
         ]
     )

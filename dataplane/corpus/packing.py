@@ -27,7 +27,6 @@ from dataplane.params import Params
 from dataplane.schema import SPAN, packed
 
 I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]
 
 BATCH_TOKENS = 1 << 20
@@ -107,7 +106,7 @@ class Packing:
             pieces: tuple[I64, I64, I64] = kernel.cut(self._lengths, size)
             return pieces
         kinds, tokens = self.vocabulary.kinds, self._tokens
-        highest = int(tokens.values.max(initial=NONE))
+        highest = int(tokens.values.max()) if len(tokens.values) else NONE
         if kinds is None or highest >= len(kinds):
             raise DataError(f"token {highest} is not in the vocabulary", where="pack", fix="dvc repro --force tokenize")
         lead = int(self.vocabulary.bos >= 0)
@@ -124,6 +123,11 @@ class Packing:
         seq_id[np.argsort(keys, kind="stable")] = np.arange(self.n_sequences)
         grouped: tuple[I64, I64] = kernel.group(seq_id[bins], self.n_sequences)
         return grouped
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the batches: tokens are held as the given ones are."""
+        return packed(self.params.sequence_length, pa.from_numpy_dtype(self._tokens.values.dtype))
 
     @property
     def memory_bytes(self) -> int:
@@ -162,7 +166,7 @@ class Packing:
         bounds = self._bounds[first : stop + 1]
         pieces = self._pieces[bounds[0] : bounds[-1]]
         occurrences, starts, sizes = self._occurrences[pieces], self._starts[pieces], self._sizes[pieces]
-        out = np.full((stop - first, self.params.sequence_length), self.vocabulary.pad, np.int32)
+        out = np.full((stop - first, self.params.sequence_length), self.vocabulary.pad, self._tokens.values.dtype)
         seq_starts = np.empty(len(pieces), np.int32)
         around = np.int32(self.vocabulary.bos), np.int32(self.vocabulary.eos)
         tokens, rows = self._tokens, self._rows[occurrences]
@@ -178,7 +182,7 @@ class Packing:
             pa.FixedSizeListArray.from_arrays(pa.array(out.reshape(-1)), self.params.sequence_length),
             pa.ListArray.from_arrays(pa.array((bounds - bounds[0]).astype(np.int32)), spans),
         ]
-        return pa.record_batch(columns, schema=packed(self.params.sequence_length))
+        return pa.record_batch(columns, schema=self.schema)
 
 
 def pack(mixture: pa.Table, tokens: TokenFile, vocabulary: Vocabulary, params: PackParams) -> Iterator[pa.RecordBatch]:

@@ -9,13 +9,17 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dataplane.errors import DataError
+from dataplane.schema import token_type
+
 I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
+Ids = npt.NDArray[np.int32] | npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True)
@@ -25,12 +29,12 @@ class TokenFile:
     Attributes:
         doc_ids: string [d], each once.
         offsets: int64 [d + 1], where each document's tokens lie.
-        values: int32 [t]
+        values: int32 [t], or uint16 [t] where the vocabulary allows.
     """
 
     doc_ids: pa.Array
     offsets: I64
-    values: I32
+    values: Ids
 
 
 def in_memory(tokens: pa.Table) -> TokenFile:
@@ -39,11 +43,20 @@ def in_memory(tokens: pa.Table) -> TokenFile:
     return TokenFile(whole(tokens.column("doc_id")), lists.offsets.to_numpy(), lists.values.to_numpy(zero_copy_only=False))
 
 
-def mapped(batches: Iterable[pa.RecordBatch], folder: Path) -> TokenFile:
+def mapped(batches: Iterable[pa.RecordBatch], folder: Path, vocabulary: int) -> TokenFile:
     """Rows of the table `tokens` with their tokens in a file of `folder`, which goes with the last who looks at it.
 
     The file has no name: whatever ends the process frees its room.
+
+    Args:
+        batches: The rows.
+        folder: Where the file lies.
+        vocabulary: Size of the vocabulary; decides the type of the tokens.
+
+    Raises:
+        DataError: A token is not in the vocabulary.
     """
+    dtype: np.dtype[Any] = np.dtype(token_type(vocabulary).to_pandas_dtype())
     doc_ids, counts, total = [pa.array([], pa.string())], [np.zeros(0, np.int64)], 0
     with tempfile.TemporaryFile(dir=folder) as stream:
         for batch in batches:
@@ -51,12 +64,19 @@ def mapped(batches: Iterable[pa.RecordBatch], folder: Path) -> TokenFile:
             doc_ids.append(batch.column("doc_id").cast(pa.string()))
             counts.append(np.diff(lists.offsets.to_numpy()))
             part = lists.flatten().to_numpy(zero_copy_only=False)
-            stream.write(part.astype(np.int32, copy=False).data)
+            _check(part, vocabulary)
+            stream.write(part.astype(dtype, copy=False).data)
             total += len(part)
         stream.flush()
-        values = np.asarray(np.memmap(stream, np.int32, "r", shape=(total,))) if total else np.zeros(0, np.int32)
+        values = np.asarray(np.memmap(stream, dtype, "r", shape=(total,))) if total else np.zeros(0, dtype)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate(counts))])
     return TokenFile(pa.concat_arrays(doc_ids), offsets, values)
+
+
+def _check(ids: npt.NDArray[np.int32], vocabulary: int) -> None:
+    if len(ids) and not 0 <= ids.min() <= ids.max() < vocabulary:
+        message = f"tokens go from {ids.min()} to {ids.max()}, and the vocabulary from 0 to {vocabulary - 1}"
+        raise DataError(message, where="tokens", fix="dvc repro --force tokenize")
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:

@@ -279,6 +279,11 @@ def token_id(tokenizer: Tokenizer, token: str) -> int:
     return int(found)
 
 
+def vocabulary_size(tokenizer: Tokenizer) -> int:
+    """The highest id and one: as many rows a model's embedding needs, also where a vocabulary leaves ids out."""
+    return 1 + max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
+
+
 def fertility(sizes: pa.Table, groupings: Sequence[str]) -> dict[str, dict[str, dict[str, float]]]:
     """How many tokens a text takes, by group.
 

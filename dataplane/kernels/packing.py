@@ -21,6 +21,7 @@ SPACE = 8  # begins with white space
 
 _I64S = nb.types.Array(nb.int64, 1, "C", readonly=True)
 _I32S = nb.types.Array(nb.int32, 1, "C", readonly=True)
+_U16S = nb.types.Array(nb.uint16, 1, "C", readonly=True)
 _U8S = nb.types.Array(nb.uint8, 1, "C", readonly=True)
 
 
@@ -170,7 +171,7 @@ def _is_border(kind, following, wanted):  # type: ignore[no-untyped-def]
     return wanted == SENTENCE and (kind & FULL_STOP != 0 or (kind & STOP != 0 and following & SPACE != 0))
 
 
-@nb.njit(nb.int64(_I32S, nb.int64, nb.int64, _U8S, nb.int64), cache=True, nogil=True)
+@nb.njit([nb.int64(ids, nb.int64, nb.int64, _U8S, nb.int64) for ids in (_I32S, _U16S)], cache=True, nogil=True)
 def _last_border(tokens, first, stop, kinds, wanted):  # type: ignore[no-untyped-def]
     """The last place from `first` to `stop` where `tokens` may be cut before it: a paragraph's end, else a sentence's; else `stop`."""
     for level in range(wanted, 0, -1):
@@ -181,9 +182,10 @@ def _last_border(tokens, first, stop, kinds, wanted):  # type: ignore[no-untyped
 
 
 @nb.njit(
-    nb.types.Tuple((nb.int64[::1], nb.int64[::1], nb.int64[::1]))(
-        _I32S, _I64S, _I64S, _I64S, nb.int64, nb.int64, _U8S, nb.int64
-    ),
+    [
+        nb.types.Tuple((nb.int64[::1], nb.int64[::1], nb.int64[::1]))(ids, _I64S, _I64S, _I64S, nb.int64, nb.int64, _U8S, nb.int64)
+        for ids in (_I32S, _U16S)
+    ],
     cache=True,
     nogil=True,
 )  # fmt: skip
@@ -191,7 +193,7 @@ def cut_at_borders(tokens, offsets, rows, lengths, lead, capacity, kinds, wanted
     """Cuts what is longer than `capacity` at the last border in the second half of each piece, or where the piece is full.
 
     Args:
-        tokens: int32 [t], tokens of all documents.
+        tokens: int32 or uint16 [t], tokens of all documents.
         offsets: int64 [d + 1], where each document's lie.
         rows: int64 [n], document of each item.
         lengths: int64 [n], tokens of each item, those put before and behind it included.
@@ -265,19 +267,24 @@ def group(bins, n_bins):  # type: ignore[no-untyped-def]
     return order, bounds
 
 
+_PIECES = (_I64S, _I64S, _I64S, _I64S, _I64S, nb.int64, nb.int32, nb.int32)
+
+
 @nb.njit(
-    nb.void(_I32S, _I64S, _I64S, _I64S, _I64S, _I64S, nb.int64, nb.int32, nb.int32, nb.int32[:, ::1], nb.int32[::1]), cache=True, nogil=True
+    [nb.void(_I32S, *_PIECES, nb.int32[:, ::1], nb.int32[::1]), nb.void(_U16S, *_PIECES, nb.uint16[:, ::1], nb.int32[::1])],
+    cache=True,
+    nogil=True,
 )
 def fill(tokens, offsets, rows, starts, sizes, bounds, first, bos, eos, out, seq_starts):  # type: ignore[no-untyped-def]
     """Writes pieces one behind the other into sequences, with BOS and EOS around the tokens of each document.
 
     Args:
-        tokens: int32 [t], tokens of all documents.
+        tokens: int32 or uint16 [t], tokens of all documents.
         offsets: int64 [d + 1], where each document's lie.
         rows, starts, sizes: int64 [k]: document, first token in it and length of each piece, in order of the sequences.
         bounds: int64 [s + 1], pieces of each sequence, counted from `first`.
         bos: The token before each document; below 0: none.
-        out: int32 [s, capacity], filled with padding before.
+        out: [s, capacity] of the type of `tokens`, filled with padding before.
         seq_starts: int32 [k], gets the first token of each piece in its sequence.
     """
     for sequence in range(len(bounds) - 1):

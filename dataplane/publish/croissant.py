@@ -30,7 +30,8 @@ FORMATS = {
 }
 _TYPES = {
     "string": "sc:Text", "large_string": "sc:Text", "binary": "sc:Text", "large_binary": "sc:Text", "bool": "sc:Boolean",
-    "int8": "cr:Int8", "int16": "cr:Int16", "int32": "cr:Int32", "int64": "cr:Int64", "float": "cr:Float32", "double": "cr:Float64",
+    "int8": "cr:Int8", "int16": "cr:Int16", "int32": "cr:Int32", "int64": "cr:Int64", "uint16": "cr:UInt16",
+    "float": "cr:Float32", "double": "cr:Float64",
 }  # fmt: skip
 
 

@@ -62,7 +62,7 @@ def _megatron(rows: Rows, folder: Path, options: Options) -> Mapping[str, Any]:
     del options
     where = rows.snapshot.root / tokenizer.FOLDER
     vocabulary = tokenizer.load(where)
-    facts = export_megatron.write(rows, folder, vocabulary.get_vocab_size(), tokenizer.token_id(vocabulary, tokenizer.EOS))
+    facts = export_megatron.write(rows, folder, tokenizer.vocabulary_size(vocabulary), tokenizer.token_id(vocabulary, tokenizer.EOS))
     return facts | {"tokenizer_sha256": file_list(where)[tokenizer.FILE]["sha256"]}
 
 
@@ -71,7 +71,7 @@ def _flat(rows: Rows, folder: Path, options: Options) -> Mapping[str, Any]:
 
     del options
     where = rows.snapshot.root / tokenizer.FOLDER
-    facts = export_flat.write(rows, folder, tokenizer.load(where).get_vocab_size())
+    facts = export_flat.write(rows, folder, tokenizer.vocabulary_size(tokenizer.load(where)))
     return facts | {"tokenizer_sha256": file_list(where)[tokenizer.FILE]["sha256"]}
 
 

@@ -29,6 +29,7 @@ FORMAT_VERSION = 2
 _FIXED = {
     pa.int64(): ("int", np.int64),
     pa.int32(): ("int32", np.int32),
+    pa.uint16(): ("uint16", np.uint16),
     pa.float32(): ("float32", np.float32),
     pa.float64(): ("float64", np.float64),
 }

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
-from dataplane import schema
 from dataplane.corpus import tokenizer
 from dataplane.corpus.borders import token_kinds
 from dataplane.corpus.packing import NONE, Packing, PackParams, Vocabulary
 from dataplane.corpus.token_file import mapped
-from dataplane.corpus.tokenizer import FOLDER, PAD, token_id
+from dataplane.corpus.tokenizer import FOLDER, PAD, token_id, vocabulary_size
 from dataplane.lineage.record import StageRun, stage_main
 from dataplane.snapshot import Snapshot
 
@@ -26,11 +25,13 @@ def main() -> None:
     """Runs the stage in the current project."""
     with StageRun("pack", inputs=("mixture", "tokens"), params=("pack",)) as run:
         params = PackParams.parse(run.params["pack"], where="pack")
-        vocabulary = _vocabulary(tokenizer.load(run.root / FOLDER), params)
+        known = tokenizer.load(run.root / FOLDER)
+        vocabulary = _vocabulary(known, params)
         mixture = run.inputs["mixture"].to_table(columns=["doc_id"])
-        tokens = mapped(run.inputs["tokens"].batches(["doc_id", "input_ids"], batch_size=BATCH_ROWS), run.root)
+        rows = run.inputs["tokens"].batches(["doc_id", "input_ids"], batch_size=BATCH_ROWS)
+        tokens = mapped(rows, run.root, vocabulary_size(known))
         packing = Packing(mixture, tokens, vocabulary, params)
-        packed = run.write("packed", schema.packed(params.sequence_length), packing.batches())
+        packed = run.write("packed", packing.schema, packing.batches())
         run.account(rows_in=mixture.num_rows, kept=_begun(packed), dropped=int(packing.metrics["empty"]))
         run.metrics(packing.metrics)
 

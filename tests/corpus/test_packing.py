@@ -159,11 +159,36 @@ def test_bos_and_eos_stand_around_each_document_by_rule() -> None:
 
 def test_tokens_in_a_mapped_file_pack_as_those_in_memory(tmp_path: Path) -> None:
     tokens, mixture = tokens_table([5, 0, 9, 30]), mixture_of([3, 1, 2, 1])
-    there = mapped(tokens.to_batches(max_chunksize=1), tmp_path)
+    there = mapped(tokens.to_batches(max_chunksize=1), tmp_path, 1 << 20)
     assert list(tmp_path.iterdir()) == []
     batches = [list(pack(mixture, given, VOCABULARY, params(sequence_length=16))) for given in (there, in_memory(tokens))]
     assert batches[0] == batches[1]
-    assert list(pack(mixture_of([]), mapped([], tmp_path), VOCABULARY, params())) == []
+    assert list(pack(mixture_of([]), mapped([], tmp_path, 1 << 20), VOCABULARY, params())) == []
+
+
+@pytest.mark.parametrize("values", [{}, {"algorithm": "concatenate"}, {"cut_at": "sentence"}])
+def test_ids_of_a_small_vocabulary_take_two_bytes_and_are_the_same(tmp_path: Path, values: dict[str, object]) -> None:
+    tokens, mixture, kinds = tokens_table([5, 0, 9, 30]), mixture_of([3, 1, 2, 1]), np.zeros(1 << 17, np.uint8)
+    kinds[4007] = kernel.FULL_STOP
+    packings = [
+        Packing(
+            mixture, mapped(tokens.to_batches(), tmp_path, size), Vocabulary(PAD, EOS, BOS, kinds), params(sequence_length=16, **values)
+        )
+        for size in (1 << 16, (1 << 16) + 1)
+    ]
+    assert [packing.schema.field("input_ids").type for packing in packings] == [pa.list_(pa.uint16(), 16), pa.list_(pa.int32(), 16)]
+    small, large = ([row for batch in packing.batches() for row in batch.to_pylist()] for packing in packings)
+    assert small == large
+
+
+@pytest.mark.parametrize("size", [1008, 65_536, 70_000])
+def test_an_id_behind_the_vocabulary_is_not_cut_to_two_bytes(tmp_path: Path, size: int) -> None:
+    ids = [[1, size - 1], [size]]
+    columns = [["0" * 32, "1" * 32], [2, 1], [1, 1], ids]
+    tokens = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema.TOKENS, strict=True)], schema=schema.TOKENS)
+    assert mapped(tokens.slice(0, 1).to_batches(), tmp_path, size).values.tolist() == ids[0]
+    with pytest.raises(DataError, match=f"tokens go from {size} to {size}, and the vocabulary from 0 to {size - 1}"):
+        mapped(tokens.slice(1).to_batches(), tmp_path, size)
 
 
 STOP, FULL_STOP, LINE, WORD, SPACED = 10, 11, 12, 13, 14
