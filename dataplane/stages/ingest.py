@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +62,15 @@ class Ingest(TableTask):
 
 def units(files: Sequence[InputFile], specs: Sequence[SourceSpec], forgotten: Sequence[Tombstone]) -> list[Unit]:
     """Neighbouring files together, so that a unit is worth a worker's while; a file that comes or goes moves no border far off."""
+    with ThreadPoolExecutor(os.cpu_count()) as threads:  # hashing lets go of the interpreter
+        digests = dict(zip(files, threads.map(lambda file: file_digest(file.path), files), strict=True))
     found = []
     buried: dict[str, list[str]] = defaultdict(list)
     for tombstone in forgotten:
         buried[tombstone.file].append(tombstone.doc_id)
     for group in content_groups(files, UNIT_BYTES, weight=lambda file: file.path.stat().st_size, name=lambda file: file.uri):
         content = [
-            (file.uri, file.key, file_digest(file.path), specs[file.spec].model_dump(mode="json"), sorted(buried[file_hash(file.uri)]))
+            (file.uri, file.key, digests[file], specs[file.spec].model_dump(mode="json"), sorted(buried[file_hash(file.uri)]))
             for file in group
         ]
         found.append(Unit(digest(content), group))
