@@ -52,6 +52,7 @@ test-lake: models
 
 test-kills: models
 	python -m tests.faults.kill --count 20
+	python -m tests.faults.upkeep --every 6
 
 test-ray: models
 	python -m pytest tests/engine/test_ray_engine.py

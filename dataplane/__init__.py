@@ -5,6 +5,7 @@ The public names: what a plugin author imports, and the lake from Python (`conne
 
 from typing import TYPE_CHECKING, Any
 
+from dataplane import collector  # noqa: F401 - first of all: a stage imports the rest without collecting garbage
 from dataplane.operator import Annotator, Filter, Operator, Rewrite, Transform
 from dataplane.params import Params
 from dataplane.source import Fault, Record, Source

@@ -14,10 +14,10 @@ ROOT = Path(__file__).parents[1]
 
 # A module imports only from those above it (and its own package).
 ORDER = [
-    "errors", "schema", "params", "settings", "conversation", "models", "operator", "source", "registry", "kernels", "lake", "snapshot",
-    "tombstones", "dvc", "history", "api", "lockfile", "contract", "isolated", "ruleset", "deciding", "engine", "sources", "annotators",
-    "transforms", "rules", "pipeline", "pipeline_change", "corpus", "lineage", "publish", "report", "sample", "stages", "testing",
-    "catalogue", "checks", "template", "stage_graph", "upkeep", "project", "commands", "cli", "__main__",
+    "errors", "collector", "schema", "params", "settings", "conversation", "models", "operator", "source", "registry", "kernels", "lake",
+    "snapshot", "tombstones", "dvc", "history", "api", "lockfile", "contract", "isolated", "ruleset", "deciding", "engine", "sources",
+    "annotators", "transforms", "rules", "pipeline", "pipeline_change", "corpus", "lineage", "publish", "report", "sample", "stages",
+    "testing", "catalogue", "checks", "template", "stage_graph", "upkeep", "project", "commands", "cli", "__main__",
 ]  # fmt: skip
 TRAINPLANE_MAY_IMPORT = (
     "errors", "schema", "params", "settings", "registry", "conversation", "snapshot", "lake", "lineage.record", "corpus.contamination",

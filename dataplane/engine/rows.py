@@ -30,6 +30,7 @@ from dataplane.snapshot import Snapshot, content_sum, find_version
 
 BATCH_ROWS = 1024
 WORKED_ON = "worked on"  # what a unit counts: rows that were not taken over
+TOLD_ROWS, TOLD_BYTES = 1 << 14, 32 << 20  # hashed at once: small fragments give small batches
 READ_THROUGH = 8  # rows that lie closer together than this are read with what is between them
 
 I64 = npt.NDArray[np.int64]
@@ -62,6 +63,10 @@ class Part:
     rows: I64
     carried: Carried | None = None
 
+    def new(self) -> I64:
+        """Places of those that have to be worked on."""
+        return self.rows if self.carried is None else self.rows[self.carried.new]
+
     def new_rows(self) -> int:
         """How many of them have to be worked on."""
         return len(self.rows) if self.carried is None else int(self.carried.new.sum())
@@ -93,6 +98,10 @@ class RowsTask(TableTask):
     @abstractmethod
     def make(self, rows: I64) -> Iterator[tuple[str, pa.RecordBatch]]:
         """What is made of the input's rows at these places, in order."""
+
+    def new_bytes(self, works: Sequence[Any]) -> int:
+        """Bytes of the rows that have to be worked on; 0 where a row is little work however long it is."""
+        return 0
 
     def units(self, journal: Journal) -> list[Unit]:
         """Units of `Part` for the current inputs; finds what the last run under the journal's identity left behind."""
@@ -160,7 +169,7 @@ class RowsTask(TableTask):
     def _told(self, inputs: Sequence[Snapshot], unit: Unit) -> tuple[pa.Array, U64]:
         """doc_id [n] and hash [n, 2] of a unit's rows in these versions of the inputs."""
         ids, hashes = [], []
-        for batch in read_rows(inputs[0].open(), unit.work, self.told_by):
+        for batch in by_size(read_rows(inputs[0].open(), unit.work, self.told_by), TOLD_ROWS, TOLD_BYTES):
             ids.append(batch.column("doc_id"))
             hashes.append(row_hashes(batch))
         return pa.concat_arrays(ids), np.concatenate(hashes)

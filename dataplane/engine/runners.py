@@ -8,10 +8,12 @@ from typing import Any
 
 from dataplane.engine import local, ray
 from dataplane.engine.mapping import Runner, Task
+from dataplane.engine.rows import RowsTask
 from dataplane.engine.units import Unit
 from dataplane.settings import Settings
 
-FEW_ROWS = 1024  # of all units together
+# Of all units together: below, one process is done before two have loaded their models.
+FEW_ROWS, FEW_BYTES = 1024, 16 << 20
 
 
 def runner(settings: Settings, root: Path) -> Runner:
@@ -25,12 +27,14 @@ def runner(settings: Settings, root: Path) -> Runner:
     def run(task: Task, units: Sequence[Unit], todo: list[int]) -> Iterator[tuple[int, Any]]:
         if settings.engine == "ray":
             return ray.run(task, units, todo, root, settings.ray)
-        return local.run(task, units, todo, 1 if _stays(settings, [units[i] for i in todo]) else settings.n_workers())
+        return local.run(task, units, todo, 1 if _stays(settings, task, [units[i] for i in todo]) else settings.n_workers())
 
     return run
 
 
-def _stays(settings: Settings, units: Sequence[Unit]) -> bool:
-    """Whether the work stays in this process: nobody asked for workers, and it would be done before they have loaded their models."""
+def _stays(settings: Settings, task: Task, units: Sequence[Unit]) -> bool:
+    """Whether the work stays in this process: nobody asked for workers, and there is little of it."""
     rows = [unit.rows for unit in units]
-    return not settings.workers and None not in rows and sum(n for n in rows if n) <= FEW_ROWS
+    if settings.workers or None in rows or sum(n for n in rows if n) > FEW_ROWS:
+        return False
+    return not isinstance(task, RowsTask) or task.new_bytes([unit.work for unit in units]) <= FEW_BYTES

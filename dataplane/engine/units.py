@@ -17,6 +17,7 @@ from dataplane.snapshot import Snapshot
 
 T = TypeVar("T")
 MAX_GROUP = 4  # times the mean size
+WORTH_A_UNIT = 128  # rows
 _HEX_DIGITS = 8
 
 
@@ -36,11 +37,14 @@ class Unit:
 
 
 def ranges(snapshot: Snapshot, unit_rows: int) -> list[Unit]:
-    """Units that are (offset, count) of a table's rows: parts of its fragments, none above `unit_rows`."""
+    """Units that are (offset, count) of a table's rows: parts of its fragments, none above `unit_rows`.
+
+    A fragment that is worth it is two at least: what came in one file is then not the work of one core alone.
+    """
     units: list[Unit] = []
     offset = 0
     for fragment in snapshot.fragments():
-        n_parts = -(-fragment.rows // unit_rows)
+        n_parts = max(-(-fragment.rows // unit_rows), min(2, fragment.rows // WORTH_A_UNIT))
         borders = [fragment.rows * i // n_parts for i in range(n_parts + 1)]
         for start, stop in itertools.pairwise(borders):
             key = digest([fragment.total, start, stop])

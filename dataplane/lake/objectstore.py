@@ -7,6 +7,7 @@ text may quote key ids and signed requests, so only its error code is told.
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import inspect
 import os
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from dataplane.errors import EnvironmentFault
 
@@ -271,16 +272,38 @@ def write_atomically(path: Path, text: str, owner: str = "") -> None:
     Args:
         path: The file.
         text: What it will hold.
-        owner: Names who alone writes to this folder under this name, one file at a time: what a killed run left half-written
-            is then overwritten by the next. By default the process.
+        owner: Name of what is half-written, for all files that one writes to this folder; by default the file's own. What a killed
+            process left under it is overwritten by the next; of two at once the second waits.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{owner}{PARTIAL}" if owner else f".{path.name}.{os.getpid()}{PARTIAL}")
-    try:
-        with partial.open("w", encoding="utf-8") as stream:
+    partial = path.with_name(f".{owner or path.name}{PARTIAL}")
+    with _alone(partial) as stream:
+        try:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+            partial.replace(path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[TextIO]:
+    """An empty file to write to, which nobody else writes to meanwhile; the lock ends with its process."""
+    while True:
+        with path.open("a", encoding="utf-8") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            # Whoever held the lock has renamed the file that we opened.
+            if _inode(path) != os.fstat(stream.fileno()).st_ino:
+                continue
+            stream.truncate(0)
+            yield stream
+            return
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None

@@ -22,6 +22,7 @@ from dataplane.errors import DataError
 from dataplane.lake import objectstore
 
 MANIFESTS = "_snapshots"
+DROPPED = ".dropped"  # ends the name of a manifest whose version is gone, until its files are, too
 FIX = "run `dvc checkout`, or `dvc repro` to make it again"
 
 
@@ -198,15 +199,36 @@ class Store(ABC):
         return all(name in have for fragment in fragments for name in self.files(fragment.data))
 
     def drop(self, table: str, digests: Sequence[str]) -> None:
-        """Forgets versions and removes the data files that only they referred to, however young these are."""
-        gone = [version for digest in digests if (version := self.version(table, digest))]
-        self.forget(table, digests)
+        """Forgets versions and removes the data files that only they referred to, however young these are.
+
+        A version is gone at once: its manifest is renamed, and what it leaves is removed after that. A drop that was killed is ended by
+        the next `finish` or `sweep`.
+        """
         for digest in digests:
-            objectstore.remove(self._manifest(table, digest))
-        used = self.used(table)
-        for name in {name for version in gone for fragment in version.fragments for name in self.files(fragment.data)} - used:
-            objectstore.remove(self._data_file(table, name))
+            if version := self.version(table, digest):
+                objectstore.put_text(self._dropped(table, digest), json.dumps(asdict(version), indent=1) + "\n")
+                objectstore.remove(self._manifest(table, digest))
         self.sweep(table)
+
+    def half_dropped(self, table: str) -> list[str]:
+        """Digests of versions that are gone, and whose data files may not be."""
+        names = objectstore.sizes(objectstore.join(self.table_uri(table), MANIFESTS))
+        return sorted(name.removesuffix(DROPPED) for name in names if name.endswith(DROPPED) and name[0] != ".")
+
+    def finish(self, table: str) -> None:
+        """Removes what dropped versions left behind. Only for the holder of the table's lock."""
+        left = self.half_dropped(table)
+        if not left:
+            return
+        # A digest that was committed again since has a manifest, and stays.
+        gone = [digest for digest in left if self.version(table, digest) is None]
+        texts = [objectstore.get_text(self._dropped(table, digest)) for digest in left]
+        fragments = [Fragment(**fragment) for text in texts for fragment in json.loads(text)["fragments"]]
+        self.forget(table, gone)
+        for name in {name for fragment in fragments for name in self.files(fragment.data)} - self.used(table):
+            objectstore.remove(self._data_file(table, name))
+        for digest in left:
+            objectstore.remove(self._dropped(table, digest))
 
     def sweep(self, table: str) -> list[str]:
         """Removes data files that no version refers to, once they are older than the grace. Only for the holder of the table's lock.
@@ -214,6 +236,7 @@ class Store(ABC):
         Returns:
             Their names.
         """
+        self.finish(table)
         used = self.used(table)
         files = objectstore.files(objectstore.join(self.table_uri(table), "data"))
         limit = time.time() - self.grace_seconds if self.grace_seconds else math.inf
@@ -228,6 +251,9 @@ class Store(ABC):
 
     def _manifest(self, table: str, digest: str) -> str:
         return objectstore.join(self.table_uri(table), MANIFESTS, f"{digest}.json")
+
+    def _dropped(self, table: str, digest: str) -> str:
+        return objectstore.join(self.table_uri(table), MANIFESTS, f"{digest}{DROPPED}")
 
     def _data_file(self, table: str, name: str) -> str:
         return objectstore.join(self.table_uri(table), "data", name)

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from dataplane import lockfile
+from dataplane import collector, lockfile
 from dataplane.engine import mapping
 from dataplane.engine.journal import Journal, stage_lock
 from dataplane.engine.rows import WORKED_ON, RowsTask
@@ -247,6 +247,7 @@ def _subtree(tree: Mapping[str, Any], path: str) -> Any:
 
 def stage_main(main: Callable[[], None]) -> None:
     """Runs a stage as a command: an error that we know prints what failed and how to mend it, and sets the exit code."""
+    collector.begin()
     try:
         main()
     except TerraplaneError as error:
@@ -259,3 +260,5 @@ def stage_main(main: Callable[[], None]) -> None:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; run the same command to go on where it stopped\n")
         raise SystemExit(130) from None
+    finally:
+        collector.end()

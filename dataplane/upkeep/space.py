@@ -103,12 +103,15 @@ def unreferenced(root: Path = Path(), *, sole_owner: bool = False) -> dict[str, 
 
 
 def drop(versions: Mapping[str, Sequence[Version]], root: Path = Path()) -> list[Dropped]:
-    """Removes versions of tables with all that only they need, and tells DVC.
+    """Removes versions of tables with all that only they need, and tells DVC; ends what an earlier call that was killed began.
 
     Raises:
         LakeBusy: A stage that writes one of the tables is at work.
         UsageError: The project is not up to date, so that DVC could not be told.
     """
+    store = open_store(root)
+    begun: dict[str, list[Version]] = {table: [] for table in tables(root) if table not in versions and store.half_dropped(table)}
+    versions = {**versions, **begun}
     held = dvc.is_repository(root) and load_settings(root).lake.held
     writers = sorted({dvc.writer(root, table) for table in versions})
     if held:

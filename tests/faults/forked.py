@@ -77,18 +77,24 @@ def preload(stages: Sequence[str]) -> None:
 
 
 def run_stage(root: Path, stage: str, point: Point, notes: Path) -> Outcome:
-    """Runs a stage in a process group of its own, until its end or its point.
+    """Runs a stage in a process group of its own, until its end or its point; arguments as `run_forked`."""
+    module = sys.modules[f"dataplane.stages.{stage}"]
+    return run_forked(root, lambda: module.stage_main(module.main), point, notes)
+
+
+def run_forked(root: Path, work: Callable[[], Any], point: Point, notes: Path) -> Outcome:
+    """Does the work in a process group of its own, until its end or its point.
 
     Args:
-        root: The project.
-        stage: Name of the stage.
+        root: The project; its folder is the current one.
+        work: What to do.
         point: Where it is killed.
         notes: An empty folder for what is noted, outside the project.
     """
     started = time.monotonic()
     pid = os.fork()
     if pid == 0:
-        _be_child(lambda: _stage(root, stage, point, notes), notes / "log")
+        _be_child(lambda: _under(root, work, point, notes), notes / "log")
     status = _wait(pid, point)
     seconds = time.monotonic() - started
     if point.kind != "parent":
@@ -110,7 +116,7 @@ def wait_for_group(group: int) -> None:
     raise TimeoutError(f"workers of {group} live on")
 
 
-def _stage(root: Path, stage: str, point: Point, notes: Path) -> None:
+def _under(root: Path, work: Callable[[], Any], point: Point, notes: Path) -> None:
     from dataplane.engine import local
 
     os.chdir(root)
@@ -120,11 +126,10 @@ def _stage(root: Path, stage: str, point: Point, notes: Path) -> None:
         local._start = trigger.start_worker
     step = point.step if point.kind in ("step", "after") else 0
     Trigger(notes / "steps", step, point.seconds).install()
-    module = sys.modules[f"dataplane.stages.{stage}"]
-    module.stage_main(module.main)
+    work()
 
 
-def _be_child(work: Callable[[], None], log: Path) -> NoReturn:
+def _be_child(work: Callable[[], Any], log: Path) -> NoReturn:
     """Does the work with its output in a file, and ends without what a parent would have to tidy up."""
     code = 0
     try:
