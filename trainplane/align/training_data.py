@@ -15,6 +15,7 @@ from dataplane.snapshot import Snapshot
 from trainplane.align.params import AlignParams
 from trainplane.data.chat import Example, read_examples
 from trainplane.data.jsonl import files_digest
+from trainplane.data.judged import Judged, read_judged
 from trainplane.data.overlap import check_overlap, plain_question
 from trainplane.data.preference import Pair, read_pairs
 from trainplane.errors import TrainingError
@@ -44,7 +45,7 @@ def examples_of(params: AlignParams, root: Path, stage: str) -> list[Example]:
     examples += [
         Example(one.doc_id, one.conversation.turns, one.source, one.lang, one.split)
         for one in _of_lake(params, root)
-        if not one.conversation.is_pair()
+        if not (one.conversation.is_pair() or one.conversation.is_judged())
     ]
     check_overlap(((example.id, example.split, _asked(example.messages)) for example in examples), stage)
     return examples
@@ -71,6 +72,22 @@ def _pair(found: _Found) -> Pair:
     *history, last = found.conversation.turns
     chosen, rejected = str(found.conversation.chosen), str(found.conversation.rejected)
     return Pair(found.doc_id, last.content, chosen, rejected, found.source, found.split, tuple(history), last.role)
+
+
+def judged_of(params: AlignParams, root: Path, stage: str) -> list[Judged]:
+    """Judged answers to train on and held-out ones.
+
+    Raises:
+        SourceError: A file's record is wrong.
+        TrainingError: A document is no conversation any more, or a question is in both splits.
+    """
+    found = read_judged(params.data, root) + [
+        Judged(one.doc_id, one.conversation.turns, one.conversation.judged, one.conversation.desirable, one.source, one.split)
+        for one in _of_lake(params, root)
+        if one.conversation.judged is not None
+    ]
+    check_overlap(((one.id, one.split, _asked([*one.asked, Turn("assistant", "")])) for one in found), stage)
+    return found
 
 
 def provenance(params: AlignParams, root: Path) -> dict[str, Any]:
@@ -138,7 +155,6 @@ def _split(conversation: Conversation, told: Any, held_out_share: float) -> str:
     """As the record says; else by a hash of the question, so that it stays where it is when others come, with all its answers."""
     if told in ("train", "held_out"):
         return str(told)
-    asked = conversation.turns if conversation.is_pair() else conversation.turns[:-1]
-    question = plain_question("\n".join(turn.content for turn in asked))
+    question = plain_question("\n".join(turn.content for turn in conversation.asked()))
     place = int.from_bytes(hashlib.sha256(f"held out {question}".encode()).digest()[:8]) / 2**64
     return "held_out" if place < held_out_share else "train"
