@@ -63,6 +63,13 @@ class Conversation:
         """What the last answer answers: all turns where answers are compared or judged, else those before the last."""
         return self.turns if self.is_pair() or self.is_judged() else self.turns[:-1]
 
+    def exchange(self) -> tuple[tuple[Turn, ...], str]:
+        """What is asked, and the answer: the better, the judged, or the assistant's last turn with words; what follows that is left."""
+        if self.chosen is not None or self.judged is not None:
+            return self.turns, str(self.chosen if self.chosen is not None else self.judged)
+        place = max(i for i, turn in enumerate(self.turns) if turn.role == "assistant" and turn.content.strip())
+        return self.turns[:place], self.turns[place].content
+
 
 def checked(conversation: Conversation) -> Conversation:
     """The conversation, if there is something to learn from it.

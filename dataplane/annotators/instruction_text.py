@@ -41,13 +41,8 @@ def exchange(text: str | None) -> Exchange | None:
         conversation = parse(text or "")
     except NotAConversation:
         return None
-    turns = conversation.turns
-    if conversation.chosen is not None:
-        return Exchange(turns, conversation.chosen, len(turns) + 1)
-    if conversation.judged is not None:
-        return Exchange(turns, conversation.judged, len(turns) + 1)
-    place = max(i for i, turn in enumerate(turns) if turn.role == "assistant" and turn.content.strip())
-    return Exchange(turns[:place], turns[place].content, len(turns))
+    asked, answer = conversation.exchange()
+    return Exchange(asked, answer, len(conversation.turns) + (conversation.is_pair() or conversation.is_judged()))
 
 
 def words(text: str) -> list[str]:
