@@ -72,7 +72,8 @@ def make_project(root: Path, model: Path, params: dict[str, Any]) -> None:
     for name, rows in ((root / "prompts.jsonl", questions()), (base / "held_out.jsonl", held_out_answers())):
         name.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     stage = PPO.definition()
-    stages = {"ppo": stage | {"deps": [*stage["deps"], "prompts.jsonl"]}}
+    files = [dep for dep in stage["deps"] if not dep.startswith("lake/")]  # the prompts are of a file, and there is no lake
+    stages = {"ppo": stage | {"deps": [*files, "prompts.jsonl"]}}
     tuning_project.write(root, {"ppo": {"data": ["prompts.jsonl"]} | params}, stages)
 
 

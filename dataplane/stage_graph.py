@@ -104,7 +104,7 @@ PRETRAIN = Stage(
     package="trainplane",
     plots=["plots/pretrain.csv"],
 )
-# What sft, dpo and reward learn from may be documents of the lake.
+# What these learn from may be documents of the lake.
 SFT = Stage(
     "sft",
     reads=["raw", "documents", "decontaminated"],
@@ -124,8 +124,8 @@ DPO = Stage(
     plots=["plots/dpo.csv"],
 )
 REWARD = replace(DPO, name="reward", params=["reward"], outs=["models/reward"], plots=["plots/reward.csv"])
-PPO = Stage("ppo", params=["ppo"], deps=["models/sft"], outs=["models/ppo"], package="trainplane", plots=["plots/ppo.csv"])
-GRPO = Stage("grpo", params=["grpo"], deps=["models/sft"], outs=["models/grpo"], package="trainplane", plots=["plots/grpo.csv"])
+PPO = replace(DPO, name="ppo", params=["ppo"], outs=["models/ppo"], plots=["plots/ppo.csv"])
+GRPO = replace(DPO, name="grpo", params=["grpo"], outs=["models/grpo"], plots=["plots/grpo.csv"])
 EVALUATE = Stage(
     "evaluate",
     reads=["documents", "held_out", "tokens", "contamination", "cuts"],

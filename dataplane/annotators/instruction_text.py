@@ -22,7 +22,7 @@ class Exchange:
 
     Attributes:
         asked: The turns before the answer.
-        answer: The last turn of the assistant; of a comparison, the chosen answer.
+        answer: The last turn of the assistant; of a comparison, the chosen answer; of a judgement, the judged one.
         n_turns: Turns of the conversation, answers of a comparison counted once.
     """
 
@@ -41,11 +41,8 @@ def exchange(text: str | None) -> Exchange | None:
         conversation = parse(text or "")
     except NotAConversation:
         return None
-    turns = conversation.turns
-    if conversation.chosen is not None:
-        return Exchange(turns, conversation.chosen, len(turns) + 1)
-    place = max(i for i, turn in enumerate(turns) if turn.role == "assistant" and turn.content.strip())
-    return Exchange(turns[:place], turns[place].content, len(turns))
+    asked, answer = conversation.exchange()
+    return Exchange(asked, answer, len(conversation.turns) + (conversation.is_pair() or conversation.is_judged()))
 
 
 def words(text: str) -> list[str]:

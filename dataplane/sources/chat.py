@@ -1,4 +1,4 @@
-"""Instruction, chat and preference data: an object is a conversation, or a question with two answers that are compared."""
+"""Instruction, chat and preference data: an object is a conversation, or a question with two answers that are compared, or one judged."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ class Chat(Json):
     class Params(BaseParams):
         """Options of conversations."""
 
-        layout: Literal["messages", "sharegpt", "alpaca", "pairs", "hh", "oasst", "fields"] = Field(
+        layout: Literal["messages", "sharegpt", "alpaca", "pairs", "judged", "hh", "oasst", "fields"] = Field(
             "messages", description="Which shape the objects have."
         )
-        fields: dict[Literal["system", "user", "assistant", "chosen", "rejected"], str] = Field(
-            {}, description="For layout fields: who speaks -> field, as in {user: question, assistant: answer}."
+        fields: dict[Literal["system", "user", "assistant", "chosen", "rejected", "label"], str] = Field(
+            {},
+            description="For layout fields: who speaks -> field, as in {user: question, assistant: answer}; label: answers are judged.",
         )
         id: str | None = Field(None, description="Field that names the record: edited text under one id is a new version of one document.")
         meta: dict[str, str] = Field(

@@ -2,7 +2,8 @@
 
 Source: Alpaca, https://github.com/tatsu-lab/stanford_alpaca (instruction, input, output); ShareGPT as FastChat and LLaMA-Factory read it
 (conversations of from and value); OASST, Koepf et al. 2023, arXiv:2304.07327 (message trees with ranked replies); HH-RLHF, Bai et al. 2022,
-arXiv:2204.05862 (two transcripts, "Human:" and "Assistant:").
+arXiv:2204.05862 (two transcripts, "Human:" and "Assistant:"); judged answers as trl has unpaired preferences, https://huggingface.co/docs/trl
+("Dataset formats": prompt, completion, label).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ ROLE_NAMES = {
     "human": "user", "user": "user", "prompter": "user", "gpt": "assistant", "assistant": "assistant", "bot": "assistant",
     "chatgpt": "assistant", "function_call": "assistant", "system": "system", "observation": "tool", "tool": "tool", "function": "tool",
 }  # fmt: skip
+LABELS: dict[Any, bool] = {True: True, False: False, -1: False, "true": True, "false": False, "1": True, "0": False, "-1": False}
 _SPEAKER = re.compile(r"(?:^|\n\n)(Human|Assistant): ?")
 _HH = {"Human": "user", "Assistant": "assistant"}
 
@@ -52,9 +54,18 @@ def _history(found: Any) -> list[Turn]:
 
 def pairs(values: Values, _: Values) -> Conversation:
     """{"prompt": a text or messages, "chosen", "rejected": texts, messages or the whole conversation}."""
+    return _compared((*_preface(values), *_prompt(values)), values.get("chosen"), values.get("rejected"))
+
+
+def _prompt(values: Values) -> list[Turn]:
+    """A question as a text, or as messages."""
     prompt = values.get("prompt")
-    turns = (Turn("user", prompt),) if isinstance(prompt, str) else tuple(_turns(prompt, "role", "content"))
-    return _compared((*_preface(values), *turns), values.get("chosen"), values.get("rejected"))
+    return [Turn("user", prompt)] if isinstance(prompt, str) else _turns(prompt, "role", "content")
+
+
+def judged(values: Values, _: Values) -> Conversation:
+    """{"prompt": a text or messages, "completion": a text, messages or the whole conversation, "label": true | false}."""
+    return _judged((*_preface(values), *_prompt(values)), values.get("completion"), values.get("label"), "completion")
 
 
 def hh(values: Values, _: Values) -> Conversation:
@@ -92,12 +103,15 @@ def _rank(reply: Values) -> float:
 
 
 def fields(values: Values, named: Values) -> Conversation:
-    """Any object, by a map from who speaks to the field: {user: question, assistant: answer}."""
+    """Any object, by a map from who speaks to the field: {user: question, assistant: answer}; with a label, the answer is judged."""
     found = {name: lookup(values, str(path)) for name, path in named.items()}
     turns = tuple(Turn(role, _said(found[role], str(named[role]))) for role in ("system", "user") if found.get(role) not in (None, ""))
     if "chosen" in named:
         return _compared(turns, found["chosen"], found.get("rejected"))
-    return Conversation((*turns, Turn("assistant", _said(found.get("assistant"), str(named.get("assistant", "assistant"))))))
+    answer = str(named.get("assistant", "assistant"))
+    if "label" in named:
+        return _judged(turns, found.get("assistant"), found["label"], answer)
+    return Conversation((*turns, Turn("assistant", _said(found.get("assistant"), answer))))
 
 
 def _preface(values: Values) -> list[Turn]:
@@ -132,6 +146,14 @@ def _compared(turns: Sequence[Turn], chosen: Any, rejected: Any) -> Conversation
     return Conversation(tuple(turns), _answer(chosen, "chosen"), _answer(rejected, "rejected"))
 
 
+def _judged(turns: Sequence[Turn], answer: Any, label: Any, name: str) -> Conversation:
+    """A label is true or false, as JSON has them, as 1 and 0 (or -1), or as those words."""
+    desirable = LABELS.get(label.strip().lower() if isinstance(label, str) else label if isinstance(label, bool | int | float) else "")
+    if desirable is None:
+        raise NotAConversation(f"the label is {str(label)[:40]!r}, expected true or false, 1 or 0")
+    return Conversation(tuple(turns), judged=_answer(answer, name), desirable=desirable)
+
+
 def _answer(found: Any, name: str) -> str:
     """An answer: a text, a message, or a conversation that ends in it."""
     last = found[-1] if isinstance(found, Sequence) and not isinstance(found, str) and found else found
@@ -155,5 +177,6 @@ def _said(found: Any, name: str) -> str:
 
 
 LAYOUTS: dict[str, Callable[[Values, Values], Conversation]] = {
-    "messages": messages, "sharegpt": sharegpt, "alpaca": alpaca, "pairs": pairs, "hh": hh, "oasst": oasst, "fields": fields,
+    "messages": messages, "sharegpt": sharegpt, "alpaca": alpaca, "pairs": pairs, "judged": judged, "hh": hh, "oasst": oasst,
+    "fields": fields,
 }  # fmt: skip

@@ -24,8 +24,9 @@ def test_stages_that_nobody_asked_for_are_not_in_the_graph() -> None:
 def test_policies_wait_for_the_reward_model_where_there_is_one_and_are_evaluated() -> None:
     whole = stages("reward", "ppo", "grpo")
     assert whole["reward"]["deps"] == [*whole["dpo"]["deps"]]
-    assert whole["ppo"]["deps"] == whole["grpo"]["deps"] == ["models/sft", "data/q", "models/reward"]
-    assert stages("ppo")["ppo"]["deps"] == ["models/sft", "data/q"]
+    lake = [f"lake/{table}.json" for table in ("raw", "documents", "decontaminated")]  # prompts may be documents
+    assert whole["ppo"]["deps"] == whole["grpo"]["deps"] == [*lake, "models/sft", "data/q", "models/reward"]
+    assert stages("ppo")["ppo"]["deps"] == [*lake, "models/sft", "data/q"]
     assert [path for path in whole["evaluate"]["deps"] if path.startswith("models")] == [
         "models/pretrain", "models/sft", "models/dpo", "models/ppo", "models/grpo",
     ]  # fmt: skip

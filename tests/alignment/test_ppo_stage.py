@@ -54,6 +54,42 @@ def test_the_stage_raises_its_reward_records_what_it_consumed_and_repeats_bit_fo
     assert read("metrics/ppo.json") == metrics
 
 
+def test_prompts_of_the_lake_are_recorded_and_a_step_leads_back_to_the_raw_records(prompts_project: Path) -> None:
+    from click.testing import CliRunner
+
+    from dataplane.stages import clean, decontaminate, dedup, ingest, select
+    from trainplane.align.training_data import lake_texts
+    from trainplane.cli import main
+    from trainplane.stages import ppo
+
+    talks = [{"instruction": f"Say {n}{n}.", "output": f"{n}{n}", "split": "train" if n % 3 else "held_out"} for n in range(12)]
+    Path("talks.json").write_text(json.dumps(talks))
+    Path("b.jsonl").write_text(json.dumps({"id": 1, "q": "The quick brown fox jumps over the lazy dog while the small cat sleeps there."}))
+    params = yaml.safe_load(Path("params.yaml").read_text())
+    source = {"name": "talks", "kind": "instruct", "paths": ["talks.json"], "format": "chat", "options": {"layout": "alpaca"}}
+    params |= {
+        "sources": [source], "clean": {"pipeline": [{"use": "text_signals"}]}, "select": {"rules": []}, "dedup": {},
+        "decontaminate": {"benchmarks": [{"name": "b", "paths": ["b.jsonl"], "fields": ["q"], "id_field": "id"}]},
+    }  # fmt: skip
+    params["ppo"] |= {"data": [], "sources": ["talks"], "max_steps": 2, "batch_size": 4, "held_out_prompts": 2}
+    params["ppo"]["rewards"] = [{"use": "exact_match"}]
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+    for stage in (ingest, clean, select, dedup, decontaminate, ppo):
+        stage.main()
+    run = read("models/ppo/run.json")
+    assert (run["sources"], sorted(run["snapshots"])) == (["talks"], ["decontaminated", "documents"])
+    told = json.loads(CliRunner().invoke(main, ["trace", "--model", "models/ppo", "--step", "2", "--json"]).stdout)
+    data = Path("talks.json").read_bytes()
+    origins = [example["origin"] for example in told["examples"]]
+    records = [json.loads(data[origin["offset"] : origin["offset"] + origin["length"]]) for origin in origins]
+    assert len(records) == 4
+    assert [record["split"] for record in records] == ["train"] * 4
+    texts = dict(lake_texts([example["id"] for example in told["examples"]], Path()))
+    assert [record["instruction"] in texts[one["id"]] for record, one in zip(records, told["examples"], strict=True)] == [True] * 4
+    trained = {name for line in lines("models/ppo/consumed.jsonl") for name in line["ids"]}
+    assert {line["id"] for line in lines("models/ppo/samples.jsonl")} <= trained
+
+
 def test_the_kls_price_holds_the_policy_to_its_reference(prompts_project: Path) -> None:
     from trainplane.stages import ppo
 

@@ -19,9 +19,8 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def section(name: str) -> Any:
-    (found,) = [parsed[name] for parsed in map(yaml.safe_load, blocks("yaml")) if name in parsed]
-    return found
+def sections(name: str) -> list[Any]:
+    return [parsed[name] for parsed in map(yaml.safe_load, blocks("yaml")) if name in parsed]
 
 
 def first_column(heading: str) -> list[str]:
@@ -36,11 +35,12 @@ def test_the_program_of_the_page_runs(program: str) -> None:
 
 
 def test_the_params_of_the_page_are_taken() -> None:
-    specs = parse_specs(section("sources"))
+    (sources,) = sections("sources")
+    specs = parse_specs(sources)
     check_formats(specs)
-    assert set(SFTParams.parse(section("sft"), where="sft").sources + DPOParams.parse(section("dpo"), where="dpo").sources) == {
-        spec.name for spec in specs
-    }
+    classes = {"sft": SFTParams, "dpo": DPOParams}
+    params = [taken.parse(one, where=stage) for stage, taken in classes.items() for one in sections(stage)]
+    assert {name for one in params for name in one.sources} == {spec.name for spec in specs}
 
 
 def test_the_tables_name_every_layout_method_and_loss() -> None:

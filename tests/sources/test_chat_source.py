@@ -29,6 +29,18 @@ def conversation(layout: str, value: object, **options: object) -> Conversation:
     return parse(found.payload.decode())
 
 
+@given(TURNS, WORDS, st.booleans())
+def test_a_judgement_comes_back_whatever_its_words_are(turns: list[Turn], answer: str, desirable: bool) -> None:
+    whole = Conversation(tuple(turns), judged=answer, desirable=desirable)
+    try:
+        checked(whole)
+    except NotAConversation:
+        with pytest.raises(NotAConversation):
+            parse(render(whole))
+        return
+    assert parse(render(whole)) == whole
+
+
 @given(TURNS, st.none() | st.tuples(WORDS, WORDS))
 def test_a_conversation_comes_back_whatever_its_words_are(turns: list[Turn], answers: tuple[str, str] | None) -> None:
     whole = Conversation(tuple(turns), *(answers or (None, None)))
@@ -104,6 +116,22 @@ def test_each_shape_of_a_comparison_gives_its_answers(layout: str, value: object
     assert conversation(layout, value) == Conversation((ASKED,), "2", "3")
 
 
+@pytest.mark.parametrize("label", [True, 1, "true", "1", False, 0, -1, "False"])
+def test_a_judged_answer_has_its_label(label: object) -> None:
+    expected = Conversation((ASKED,), judged="2", desirable=label in (True, "true", "1"))
+    assert conversation("judged", {"prompt": "1+1?", "completion": "2", "label": label}) == expected
+    talk = {"prompt": [{"role": "user", "content": "1+1?"}], "completion": [{"role": "assistant", "content": "2"}], "label": label}
+    assert conversation("judged", talk) == expected
+    named = {"fields": {"user": "q", "assistant": "a", "label": "thumb"}}
+    assert conversation("fields", {"q": "1+1?", "a": "2", "thumb": label}, **named) == expected
+
+
+def test_a_judgement_that_an_operator_broke_is_no_conversation() -> None:
+    for text in ("⟦user⟧\nq\n⟦desirable⟧\na\n⟦undesirable⟧\na", "⟦user⟧\nq\n⟦desirable⟧\na\n⟦user⟧\nb", "⟦user⟧\nq\n⟦desirable⟧\n "):
+        with pytest.raises(NotAConversation, match="judg"):
+            parse(text)
+
+
 def test_any_object_is_read_by_a_map_of_its_fields() -> None:
     options = {"fields": {"user": "q.text", "assistant": "a.0"}, "id": "n", "meta": {"split": "part"}}
     (found,) = read("fields", {"q": {"text": "1+1?"}, "a": ["2"], "n": 7, "part": "held_out"}, **options)
@@ -115,6 +143,10 @@ def test_any_object_is_read_by_a_map_of_its_fields() -> None:
     ("layout", "value", "told"),
     [
         ("messages", {"messages": []}, "there is no turn"),
+        ("judged", {"prompt": "q", "completion": " ", "label": True}, "judged answer is empty"),
+        ("judged", {"prompt": "q", "completion": "a"}, "the label is 'None', expected true or false"),
+        ("judged", {"prompt": "q", "completion": "a", "label": [1]}, "expected true or false"),
+        ("judged", {"prompt": [{"role": "assistant", "content": "x"}], "completion": "a", "label": 1}, "follows a turn of the assistant"),
         ("messages", {"messages": [{"role": "user", "content": "q"}]}, "nothing to learn"),
         ("messages", {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": " "}]}, "nothing to learn"),
         ("messages", {"messages": [{"role": "stranger", "content": "q"}]}, "unknown speaker"),

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.errors import ParamsError
+from dataplane.errors import DataError, ParamsError
 from trainplane.align import session
 from trainplane.align.adapter import lora_config
-from trainplane.align.losses import Answers, loss_value
+from trainplane.align.losses import Answers, JudgedAnswers, loss_value
 from trainplane.align.params import DPOParams
-from trainplane.align.preference import answer_logps, first_answers
-from trainplane.align.preference_trainers import kto_rows, make
+from trainplane.align.preference import answer_logps, first_answers, first_judged, judged_logps
+from trainplane.align.preference_trainers import judged_rows, kto_rows, make
 from trainplane.align.preference_watch import PreferenceWatch
+from trainplane.data.judged import EncodedAnswer
 from trainplane.data.preference import EncodedPair
 from trainplane.errors import TrainingError
 from trainplane.model.build import load
@@ -127,3 +128,51 @@ def test_answers_that_fall_apart_raise_an_alarm(pretrained: Path, log: dict[str,
     ours.see(1, LOG | log)
     ours.see(2, LOG)
     assert [(alarm["step"], told in str(alarm["alarm"])) for alarm in ours.alarms] == [(1, True)]
+
+
+JUDGED = [EncodedAnswer(pair.prompt_ids, pair.chosen_ids, True) for pair in PAIRS] + [
+    EncodedAnswer(PAIRS[0].prompt_ids, PAIRS[0].rejected_ids, False), EncodedAnswer([13, 14], [15, 6], False),
+]  # fmt: skip
+
+
+def test_trl_s_loss_of_judged_answers_is_the_papers_with_weights_and_labels_in_any_number(
+    pretrained: Path, tokenizer, tmp_path: Path
+) -> None:
+    more = {"unpaired": True, "desirable_weight": 0.7, "undesirable_weight": 1.4}
+    chosen = DPOParams(data=["x"], loss="kto", batch_size=5, max_steps=2, lora_rank=2, max_length=64, **more)
+    with session.quiet():
+        trainer = make(
+            load(pretrained), tokenizer, [JUDGED], chosen, args=session.trainer_args(chosen, tmp_path), peft_config=lora_config(chosen)
+        )
+        for name, weight in trainer.model.named_parameters():
+            if "lora_B" in name:
+                torch.nn.init.normal_(weight, std=0.1, generator=torch.Generator().manual_seed(1))
+        trainer.model.train()
+        got = float(trainer.compute_loss(trainer.model, trainer._prepare_inputs(next(iter(trainer.get_train_dataloader())))))
+    logps, reference = judged_logps(trainer.model, JUDGED, 1, 8), judged_logps(load(pretrained), JUDGED, 1, 8)
+    others = [EncodedAnswer(JUDGED[i].prompt_ids, JUDGED[j].answer_ids, True) for i, j in enumerate([4, 0, 1, 2, 3])]
+    kl = max(0.0, float((judged_logps(trainer.model, others, 1, 8) - judged_logps(load(pretrained), others, 1, 8)).mean()))
+    gains = (logps - reference).tolist()
+    by_hand = [0.7 * (1 - sigmoid(0.1 * (gain - kl))) for gain in gains[:3]] + [
+        1.4 * (1 - sigmoid(0.1 * (kl - gain))) for gain in gains[3:]
+    ]
+    assert got == pytest.approx(sum(by_hand) / 5, abs=1e-5)
+    moved = JudgedAnswers(logps, reference, torch.tensor([True] * 3 + [False] * 2), kl, (0.7, 1.4))
+    assert moved.loss_value(0.1) == pytest.approx(sum(by_hand) / 5, abs=1e-6)
+    assert first_judged(load(pretrained), JUDGED, 1, chosen).loss_value(0.1) == pytest.approx((3 * 0.7 + 2 * 1.4) / 5 / 2, abs=1e-6)
+
+
+def test_a_judged_answer_never_estimates_the_divergence_behind_its_own_prompt() -> None:
+    one, two, other = EncodedAnswer([5], [6], True), EncodedAnswer([5], [7], False), EncodedAnswer([8], [9], True)
+    assert [row["KL_completion_ids"] for row in judged_rows([one, two, other])] == [[9], [9], [7]]
+    with pytest.raises(DataError, match="2 answers of a step are to one prompt"):
+        judged_rows([one, two])
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [({"loss": "dpo", "unpaired": True}, "unpaired goes with loss kto"), ({"loss": "kto", "desirable_weight": 2.0}, "as many of both")],
+)
+def test_params_of_judged_answers_go_with_them_alone(more: dict[str, object], told: str) -> None:
+    with pytest.raises(ParamsError, match=told):
+        DPOParams.parse({"data": ["x"]} | more, where="dpo")

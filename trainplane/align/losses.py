@@ -40,6 +40,32 @@ class Answers:
         return logps / self.lengths
 
 
+@dataclass(frozen=True)
+class JudgedAnswers:
+    """Answers of a batch that were judged each by itself.
+
+    Attributes:
+        policy: float64 tensor [n], log-probability of each answer, nats.
+        reference: The same of the model that the policy starts from.
+        desirable: bool tensor [n], whether the answer was found good.
+        divergence: As in `Answers`.
+        weights: What a desirable and an undesirable answer count.
+    """
+
+    policy: Any
+    reference: Any
+    desirable: Any
+    divergence: float = 0.0
+    weights: tuple[float, float] = (1.0, 1.0)
+
+    def loss_value(self, beta: float) -> float:
+        """KTO's mean loss of the batch (equation 8 of the paper)."""
+        import torch
+
+        losses = _kto_losses(self.policy - self.reference, self.desirable, self.divergence, beta)
+        return float((losses * torch.where(self.desirable, *self.weights)).mean())
+
+
 def loss_value(loss: str, answers: Answers, *, beta: float, gamma: float = 0.0) -> float:
     """Mean loss of a batch.
 
@@ -67,8 +93,16 @@ def _kto(answers: Answers, beta: float, _: float) -> Any:
     """Each answer by itself, weight 1 for the wanted and for the unwanted."""
     import torch
 
-    wanted, unwanted = (beta * (answers.gains() - answers.divergence)).unbind(1)
-    return torch.cat([1 - wanted.sigmoid(), 1 - (-unwanted).sigmoid()])
+    gains = answers.gains()
+    return _kto_losses(gains, torch.tensor([True, False]).expand_as(gains), answers.divergence, beta)
+
+
+def _kto_losses(gains: Any, wanted: Any, divergence: float, beta: float) -> Any:
+    """Of answers whose log-probability moved by `gains`, nats."""
+    import torch
+
+    scaled = beta * (gains - divergence)
+    return 1 - torch.where(wanted, scaled, -scaled).sigmoid()
 
 
 def _orpo(answers: Answers, beta: float, _: float) -> Any:

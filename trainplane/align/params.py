@@ -100,6 +100,11 @@ class DPOParams(AlignParams):
         0.1, gt=0, description="dpo, ipo, kto: how strongly the model is held to its reference; simpo: scale of the reward (2 is usual); "
         "orpo: weight of the odds ratio."
     )  # fmt: skip
+    unpaired: bool = Field(
+        False, description="kto: whether single answers with a label are learnt from instead of pairs; answers then count where pairs do."
+    )
+    desirable_weight: float = Field(1.0, gt=0, description="Unpaired: what a desirable answer counts in the loss.")
+    undesirable_weight: float = Field(1.0, gt=0, description="Unpaired: what an undesirable answer counts in the loss.")
     gamma: float = Field(0.5, ge=0, description="simpo: by how much the chosen answer's reward should be higher.")
     max_pairs: int = Field(1000, ge=1, description="Pairs to train on at most.")
     held_out_pairs: int = Field(100, ge=1, description="Held-out pairs that the accuracy is measured on.")
@@ -114,6 +119,10 @@ class DPOParams(AlignParams):
     def _step_is_large_enough(self) -> Self:
         if self.loss == "kto" and self.batch_size < 2:
             raise ValueError("kto estimates the divergence from other pairs of the step: batch_size must be 2 or more")
+        if self.unpaired and self.loss != "kto":
+            raise ValueError(f"{self.loss} compares two answers: unpaired goes with loss kto")
+        if not self.unpaired and (self.desirable_weight, self.undesirable_weight) != (1.0, 1.0):
+            raise ValueError("desirable_weight and undesirable_weight are of unpaired answers: pairs have as many of both")
         if self.loss in {"kto", "orpo"} and self.micro() != self.batch_size:
             raise ValueError(f"{self.loss} is a loss of the whole step, not a mean over its pairs: leave micro_batch out")
         return self

@@ -3,12 +3,14 @@ the end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from dataplane.errors import DataError
 from trainplane.align import session
 from trainplane.align.params import DPOParams
+from trainplane.data.judged import EncodedAnswer
 from trainplane.data.packed import IGNORED
 from trainplane.data.preference import EncodedPair
 
@@ -16,20 +18,20 @@ Step = list[EncodedPair]
 Kit = tuple[Any, Any, list[dict[str, Any]]]  # the trainer's class, its config, its rows
 
 
-def make(model: Any, tokenizer: Any, steps: list[Step], params: DPOParams, *, args: dict[str, Any], peft_config: Any) -> Any:
+def make(model: Any, tokenizer: Any, steps: list[list[Any]], params: DPOParams, *, args: dict[str, Any], peft_config: Any) -> Any:
     """A trainer that is ready to run under a book.
 
     Args:
         model: The base. Where the loss needs a reference, it is this model with the adapter switched off.
         tokenizer: Of the model.
-        steps: Pairs of each step.
+        steps: Pairs of each step; judged answers where params say unpaired.
         params: Of the stage.
         args: What the trainer's config takes for any loss.
         peft_config: Of the adapter.
     """
     import datasets
 
-    trainer_class, config, rows = KITS[params.loss](steps, params, args)
+    trainer_class, config, rows = (_judged if params.unpaired else KITS[params.loss])(steps, params, args)
     return session.booked(trainer_class)(
         model=model, args=config, train_dataset=datasets.Dataset.from_list(rows), processing_class=tokenizer, peft_config=peft_config
     )
@@ -52,6 +54,16 @@ def _kto(steps: list[Step], params: DPOParams, args: dict[str, Any]) -> Kit:
     return prepared(KTOTrainer), config, [row for step in steps for row in kto_rows(step)]
 
 
+def _judged(steps: list[list[EncodedAnswer]], params: DPOParams, args: dict[str, Any]) -> Kit:
+    from trl import KTOConfig, KTOTrainer
+
+    config = KTOConfig(
+        **args, beta=params.beta, loss_type="kto", disable_dropout=True, desirable_weight=params.desirable_weight,
+        undesirable_weight=params.undesirable_weight,
+    )  # fmt: skip
+    return prepared(KTOTrainer), config, [row for step in steps for row in judged_rows(step)]
+
+
 def kto_rows(step: Step) -> list[dict[str, Any]]:
     """The answers of a step's pairs, each by itself, the chosen ones first.
 
@@ -64,6 +76,31 @@ def kto_rows(step: Step) -> list[dict[str, Any]]:
         for name, wanted in (("chosen_ids", True), ("rejected_ids", False))
         for pair, other in zip(step, previous, strict=True)
     ]
+
+
+def judged_rows(step: Sequence[EncodedAnswer]) -> list[dict[str, Any]]:
+    """The answers of a step as trl's KTO takes them.
+
+    The divergence is estimated from an answer of the step to another prompt (equation 8 of the paper): that of the nearest one before,
+    in a circle.
+
+    Raises:
+        DataError: All answers of the step are to one prompt.
+    """
+    rows = []
+    for place, one in enumerate(step):
+        before = (step[place - back] for back in range(1, len(step)))
+        other = next((each for each in before if each.prompt_ids != one.prompt_ids), None)
+        if other is None:
+            raise DataError(
+                f"the {len(step)} answers of a step are to one prompt: the divergence cannot be estimated",
+                where="kto",
+                fix="raise dpo.batch_size, or add prompts",
+            )
+        rows.append({
+            "prompt_ids": one.prompt_ids, "completion_ids": one.answer_ids, "KL_completion_ids": other.answer_ids, "label": one.desirable,
+        })  # fmt: skip
+    return rows
 
 
 def _orpo(steps: list[Step], params: DPOParams, args: dict[str, Any]) -> Kit:

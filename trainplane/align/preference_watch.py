@@ -5,7 +5,7 @@ Source of the traps: trl issues 2553 and 1311 (a loss that stays at 0.6931), 123
 
 from __future__ import annotations
 
-from trainplane.align.losses import Answers, loss_value
+from trainplane.align.losses import Answers, JudgedAnswers, loss_value
 from trainplane.align.params import DPOParams
 from trainplane.errors import TrainingError
 
@@ -18,12 +18,15 @@ class PreferenceWatch:
 
     Args:
         params: Of the stage.
-        first: The first step's pairs, by the model that the run starts from.
+        first: The first step's pairs or judged answers, by the model that the run starts from.
     """
 
-    def __init__(self, params: DPOParams, first: Answers) -> None:
+    def __init__(self, params: DPOParams, first: Answers | JudgedAnswers) -> None:
         self.params = params
-        self.expected = loss_value(params.loss, first, beta=params.beta, gamma=params.gamma)
+        if isinstance(first, JudgedAnswers):
+            self.expected = first.loss_value(params.beta)
+        else:
+            self.expected = loss_value(params.loss, first, beta=params.beta, gamma=params.gamma)
         self.alarms: list[dict[str, object]] = []
         self._losses: list[float] = []
 
@@ -62,8 +65,9 @@ class PreferenceWatch:
 
     def _alarms(self, log: dict[str, float]) -> list[str]:
         params, found = self.params, []
-        if (margin := float(log["rewards/margins"])) > params.max_margin:
+        # A step of judged answers may hold none of one label, and has no reward of it.
+        if (margin := float(log.get("rewards/margins", 0.0))) > params.max_margin:
             found.append(f"the margin between the rewards is {margin:.2f}, over {params.max_margin}")
-        if params.has_reference() and (reward := float(log["rewards/chosen"])) < -params.max_chosen_fall:
+        if params.has_reference() and (reward := float(log.get("rewards/chosen", 0.0))) < -params.max_chosen_fall:
             found.append(f"the chosen answers' reward fell to {reward:.2f}, below -{params.max_chosen_fall}")
         return found

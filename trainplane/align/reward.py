@@ -89,7 +89,7 @@ def check_first_loss(step: int, log: dict[str, float]) -> None:
         )
 
 
-def train(model: Any, tokenizer: Any, data: Tokenised, params: RewardModelParams, folder: Path) -> tuple[Any, session.Book]:
+def train(model: Any, tokenizer: Any, data: Tokenised[EncodedPair], params: RewardModelParams, folder: Path) -> tuple[Any, session.Book]:
     """Trains; returns the model with its adapter, and the book of the run.
 
     Args:

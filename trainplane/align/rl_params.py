@@ -61,12 +61,6 @@ class RLParams(AlignParams):
     judge_model: str = Field("models/judge", min_length=1, description="Folder of the reward model that judges.")
     guards: GuardParams = Field(default_factory=lambda: GuardParams.parse(None, where="guards"), description="When an alarm is raised.")
 
-    @model_validator(mode="after")
-    def _prompts_are_files(self) -> Self:
-        if self.sources:
-            raise ValueError("prompts come from files: give data, not sources")
-        return self
-
 
 class PPOParams(RLParams):
     """Proximal policy optimisation."""

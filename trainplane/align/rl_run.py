@@ -11,7 +11,7 @@ from trainplane.align import session
 from trainplane.align.adapter import merge, read_run, save
 from trainplane.align.guards import ALARMS, SAMPLES, Guards
 from trainplane.align.held_out import HeldOut, Measured, find_judge
-from trainplane.align.prompts import Question, pick, read_questions
+from trainplane.align.prompts import Question, pick, questions_of
 from trainplane.align.rewards import Scorer
 from trainplane.align.rl_params import RLParams
 from trainplane.align.training_data import provenance
@@ -109,7 +109,7 @@ def prepare(stage: str, params: RLParams, root: Path) -> RLRun:
         PluginError: No reward has such a name.
     """
     parent, work = read_run(PARENT, stage), Path("journal") / stage
-    questions = read_questions(params.data, root)
+    questions = questions_of(params, root)
     scorer = Scorer(params.rewards)
     session.prepare_torch(params.seed, params.threads)
     tokenizer, model = load_tokenizer(PARENT), load(PARENT)

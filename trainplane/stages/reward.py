@@ -12,6 +12,7 @@ from trainplane.align.reward import fresh_scorer, merge, pair_rewards, train
 from trainplane.align.rl_params import RewardModelParams
 from trainplane.align.training_data import pairs_of, provenance
 from trainplane.data.chat import ChatEncoder
+from trainplane.data.preference import encode_pair
 from trainplane.evaluate.calibration import calibration
 from trainplane.model.build import weights_digest
 from trainplane.pretrain.metrics import write_curve
@@ -32,8 +33,8 @@ def main() -> None:
         session.prepare_torch(params.seed, params.threads)
         tokenizer = load_tokenizer(PARENT)
         encoder, pad_id = ChatEncoder(tokenizer), tokenizer.pad_token_id
-        data = of_split(pairs, "train", params.max_pairs, encoder, params, "reward")
-        held_out = of_split(pairs, "held_out", params.held_out_pairs, encoder, params, "reward")
+        data = of_split(pairs, "train", params.max_pairs, encode_pair, encoder, params, "reward")
+        held_out = of_split(pairs, "held_out", params.held_out_pairs, encode_pair, encoder, params, "reward")
         WORK.mkdir(parents=True, exist_ok=True)
         adapted, book = train(fresh_scorer(PARENT), tokenizer, data, params, WORK)
         rewards = pair_rewards(adapted, held_out.encoded, pad_id, params.micro())
