@@ -25,6 +25,7 @@ from dataplane.settings import TrainingSettings
 from trainplane.errors import TrainingError
 from trainplane.pretrain.engine import Engine
 from trainplane.pretrain.host_copy import HostCopy, file_hash
+from trainplane.pretrain.parts import Part, parts_of_ranks
 from trainplane.pretrain.ranks import barrier, broadcast, gather, rank, world_size
 from trainplane.pretrain.reshard import reshard
 
@@ -52,7 +53,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, engine: Engine, settings: TrainingSettings) -> None:
         self.folder, self.engine, self.settings = folder, engine.deepspeed, settings
-        self.groups, self.layout = list(engine.parameters.values()), engine.layout
+        self.groups, self.layout, self.parts = list(engine.parameters.values()), engine.layout, parts_of_ranks(engine)
         self._copy = HostCopy()
         self._pending: _Pending | None = None
         self.engine.checkpoint_engine = self._copy
@@ -73,7 +74,8 @@ class Checkpoints:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.engine.save_checkpoint(str(partial), tag=name, client_state={}, save_latest=False)
-        self._pending = _Pending(name, state | self._shape())
+        parts = [[[part.to_json() for part in group] for group in groups] for groups in self.parts]
+        self._pending = _Pending(name, state | self._shape() | {"parts": parts})
         self._copy.start(partial)
         if not self.settings.checkpoint_in_background:
             self.wait()
@@ -184,7 +186,7 @@ class Checkpoints:
         One that other ranks made, or another ZeRO stage, is cut anew.
 
         Raises:
-            TrainingError: It cannot be: other ranks share a layer than did.
+            TrainingError: It cannot be: it holds state in a form that is not known here.
         """
         self.wait()
         found = self.find()
@@ -194,21 +196,11 @@ class Checkpoints:
         made = {name: state[name] for name in here}
         if made == here:
             return self.load(found)
-        for name, what in (("tensor", "shared each layer"), ("pipeline", "had the layers one after the other")):
-            if made[name] != here[name]:
-                raise TrainingError(
-                    f"{made[name]} ranks {what} when the checkpoint was made, and {here[name]} do now",
-                    where=str(found),
-                    fix=f"set pretrain.parallel.{name} to {made[name]}",
-                )
-        if here["pipeline"] > 1:
-            raise TrainingError(
-                f"the checkpoint of a pipeline is of {made['world_size']} ranks at ZeRO {made['zero_stage']}, and cannot be cut anew",
-                where=str(found),
-                fix="go on with as many ranks and the same pretrain.zero_stage",
-            )
+        if "parts" not in state:
+            raise TrainingError("an older version made the checkpoint", where=str(found), fix="go on with the ranks that made it")
+        parts = [[[Part.parse(row) for row in group] for group in groups] for groups in state["parts"]]
         barrier()
-        reshard(self.engine, self.groups, found / found.name, made["zero_stage"], self.layout.rank % self.layout.tensor)
+        reshard(self.engine, self.groups, found / found.name, made["zero_stage"], parts, self.parts)
         barrier()
         return state
 

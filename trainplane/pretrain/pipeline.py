@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from dataplane.errors import ParamsError
@@ -74,6 +75,31 @@ class Pipeline:
         self._begin(parts, scale * self.engine.gradient_accumulation_steps())
         self._run(_schedule("backward", self.engine, len(parts)))
         return self._losses
+
+    def summed(self, parameters: Sequence[Any], parts: Sequence[Batch], n_labels: int) -> list[Any]:
+        """Gradients of a batch's mean loss, in float32, without any update; of a matrix that two stages hold, what both add to it.
+
+        Args:
+            parameters: Of this stage.
+            parts: The same on all ranks.
+            n_labels: Of all parts.
+        """
+        import torch
+
+        totals = {id(p): torch.zeros_like(p, dtype=torch.float32) for p in parameters}
+
+        def add(parameter: Any, gradient: Any) -> None:
+            totals[id(parameter)] += gradient
+
+        hooks = [p.register_hook(partial(add, p)) for p in parameters]
+        self.gradients(parts, 1 / n_labels)
+        for hook in hooks:
+            hook.remove()
+        self.engine.zero_grad()
+        self.engine.optimizer.zero_grad()
+        for weight, group in self.engine.module.get_tied_weights_and_groups():
+            torch.distributed.all_reduce(totals[id(weight)], group=group)
+        return [totals[id(p)] for p in parameters]
 
     def losses(self, parts: Sequence[Batch]) -> list[Any]:
         """As `gradients`, without them."""

@@ -1,4 +1,5 @@
-"""A checkpoint of other ranks, or of another ZeRO stage, put into an engine: weights and optimizer state are cut anew, bit for bit.
+"""A checkpoint of other ranks, in a layer or one layer after the other too, or of another ZeRO stage, put into an engine: weights and
+optimizer state are cut anew, bit for bit.
 
 DeepSpeed loads its files only where both are as they were. Here the files are mapped into memory, each parameter's pieces are found in
 them, and every rank copies the part that it holds now: nothing is converted on disk, and no optimizer state is read by a rank that does not
@@ -8,13 +9,15 @@ ZeRO's, Rajbhandari et al. 2020, arXiv:1910.02054, section 5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from trainplane.errors import TrainingError
 from trainplane.pretrain.deepspeed_file import read_file
+from trainplane.pretrain.parts import Groups, Part, check_known, holders
 
 WEIGHTS = "fp32"
 
@@ -49,7 +52,46 @@ def cut(parts: Sequence[Any], start: int, stop: int) -> list[Any]:
     return found
 
 
-def reshard(engine: Any, groups: Sequence[Sequence[Any]], folder: Path, stage: int, model_rank: int) -> None:
+@dataclass
+class Shared:
+    """What this rank holds of a parameter that was, or is, cut into rows or columns; put together when it is asked for.
+
+    Attributes:
+        made: What each rank had of it, with its pieces.
+        here: What each rank has of it now.
+        mine: Which of them this rank has.
+    """
+
+    made: list[tuple[Part, Pieces]]
+    here: list[Part]
+    mine: int
+
+    @property
+    def scalars(self) -> dict[str, Any]:
+        """As in `Pieces`."""
+        return self.made[0][1].scalars
+
+    @property
+    def values(self) -> Iterable[str]:
+        """The names."""
+        return self.made[0][1].values
+
+    def part(self, name: str, start: int, stop: int) -> Any:
+        """As in `Pieces`."""
+        import torch
+
+        had = [pieces.part(name, 0, math.prod(part.shape)).view(part.shape) for part, pieces in self.made]
+        whole = had[0] if len(had) == 1 else torch.cat(had, self.made[0][0].dim or 0)
+        dim, size = self.here[self.mine].dim, self.here[self.mine].shape
+        if dim is not None:
+            whole = whole.narrow(dim, sum(part.shape[dim] for part in self.here[: self.mine]), size[dim])
+        return whole.flatten()[start:stop]
+
+
+Read = Callable[[Part], Pieces | Shared]
+
+
+def reshard(engine: Any, groups: Sequence[Sequence[Any]], folder: Path, stage: int, made: Sequence[Groups], here: Sequence[Groups]) -> None:
     """Puts a checkpoint into DeepSpeed's engine.
 
     Args:
@@ -57,7 +99,8 @@ def reshard(engine: Any, groups: Sequence[Sequence[Any]], folder: Path, stage: i
         groups: Its parameters, by optimizer group.
         folder: DeepSpeed's files.
         stage: ZeRO stage that they were made at.
-        model_rank: Which part of each layer this rank has; as many ranks have to share one as did.
+        made: What each rank of a model had then.
+        here: What each has now.
 
     Raises:
         TrainingError: The files, or this engine, hold the state in a form that is not known here.
@@ -65,55 +108,75 @@ def reshard(engine: Any, groups: Sequence[Sequence[Any]], folder: Path, stage: i
     import torch
 
     now = engine.zero_optimization_stage()
-    if not (stage or _is_plain_file(folder, model_rank)) or not (now or isinstance(engine.optimizer, torch.optim.Optimizer)):
+    if not (stage or _is_plain_file(folder)) or not (now or isinstance(engine.optimizer, torch.optim.Optimizer)):
         raise TrainingError(
             "half precision at ZeRO 0 keeps its state in parts that cannot be cut anew",
             where=str(folder),
             fix="go on with as many ranks as before, or set pretrain.zero_stage to 1 from the start",
         )
     if stage and now:
-        engine.optimizer.loss_scaler = read_file(_zero_files(folder, model_rank)[0], mmap=True)["optimizer_state_dict"]["loss_scaler"]
-    names = {id(parameter): name for name, parameter in engine.module.named_parameters()}
-    sizes = [[_numel(parameter) for parameter in group] for group in groups]
-    read = (
-        _of_plain(folder, model_rank, [[names[id(p)] for p in group] for group in groups])
-        if not stage
-        else _of_zero(folder, stage, model_rank, sizes)
-    )
-    {0: _put_plain, 1: _put_partitions, 2: _put_partitions, 3: _put_parameters}[now](engine, groups, list(read))
+        engine.optimizer.loss_scaler = read_file(_zero_files(folder, 0)[0], mmap=True)["optimizer_state_dict"]["loss_scaler"]
+    mine = torch.distributed.get_rank() % len(here)
+    put = {0: _put_plain, 1: _put_partitions, 2: _put_partitions, 3: _put_parameters}[now]
+    put(engine, groups, here[mine], _reader(folder, stage, made, here, mine))
 
 
-def _numel(parameter: Any) -> int:
-    return int(getattr(parameter, "ds_numel", parameter.numel()))
+def _reader(folder: Path, stage: int, made: Sequence[Groups], here: Sequence[Groups], mine: int) -> Read:
+    """Finds what is saved of a parameter, as this rank holds it."""
+    read = _of_zero if stage else _of_plain
+    saved = [
+        dict(zip((part.name for group in of for part in group), read(folder, stage, number, of), strict=True))
+        for number, of in enumerate(made)
+    ]
+    had, have = holders(made), holders(here)
+
+    def found(part: Part) -> Pieces | Shared:
+        then, now = had[part.name], have[part.name]
+        if [(one.dim, one.shape) for _, one in then] == [(one.dim, one.shape) for _, one in now]:
+            return saved[mine if part.dim is not None else then[0][0]][part.name]
+        check_known(then)
+        check_known(now)
+        return Shared([(one, saved[rank][part.name]) for rank, one in then], [one for _, one in now], mine if len(now) > 1 else 0)
+
+    return found
 
 
-def _is_plain_file(folder: Path, model_rank: int) -> bool:
-    found = read_file(folder / f"mp_rank_{model_rank:02d}_model_states.pt", mmap=True)["optimizer"]
+def _is_plain_file(folder: Path) -> bool:
+    found = read_file(_model_file(folder, 0), mmap=True)["optimizer"]
     return isinstance(found, dict) and found.keys() == {"state", "param_groups"}
 
 
-def _of_plain(folder: Path, model_rank: int, names: Sequence[Sequence[str]]) -> Iterator[Pieces]:
-    """Of ZeRO 0: PyTorch's own optimizer state, by the number of the parameter."""
-    found = read_file(folder / f"mp_rank_{model_rank:02d}_model_states.pt", mmap=True)
-    for number, name in enumerate(name for group in names for name in group):
-        pieces = Pieces({WEIGHTS: [found["module"][name].float().flatten()]})
+def _model_file(folder: Path, model_rank: int) -> Path:
+    return folder / f"mp_rank_{model_rank:02d}_model_states.pt"
+
+
+def _of_plain(folder: Path, _: int, model_rank: int, groups: Groups) -> Iterator[Pieces]:
+    """Of ZeRO 0: PyTorch's own optimizer state, by the number of the parameter. In a pipeline weights are in a file for each layer, which
+    one stage alone writes where two hold it.
+    """
+    found = read_file(_model_file(folder, model_rank), mmap=True)
+    layers = {part.layer for group in groups for part in group} - {None}
+    weights = {number: read_file(folder / f"layer_{number:02d}-model_states.pt", mmap=True) for number in layers}
+    for number, part in enumerate(part for group in groups for part in group):
+        of = found["module"] if part.layer is None else weights[part.layer]
+        pieces = Pieces({WEIGHTS: [of[part.key].float().flatten()]} if of is not None else {})
         _sort(found["optimizer"]["state"].get(number, {}), pieces, lambda tensor: [tensor.flatten()])
         yield pieces
 
 
-def _of_zero(folder: Path, stage: int, model_rank: int, sizes: Sequence[Sequence[int]]) -> Iterator[Pieces]:
+def _of_zero(folder: Path, stage: int, model_rank: int, groups: Groups) -> Iterator[Pieces]:
     """Of ZeRO 1 to 3: flat parts of whole groups, or, at ZeRO 3, of each parameter."""
     ranks = [read_file(path, mmap=True)["optimizer_state_dict"] for path in _zero_files(folder, model_rank)]
     if any(padding for group in ranks[0].get("param_alignment_paddings") or [] for padding in group):
         raise TrainingError("its parameters are padded one by one", where=str(folder), fix="go on with as many ranks as before")
     states = [(rank["optimizer_state_dict"] if stage == 3 else rank["base_optimizer_state"])["state"] for rank in ranks]
     weights = [rank["fp32_flat_groups" if stage == 3 else "single_partition_of_fp32_groups"] for rank in ranks]
-    for number, group in enumerate(sizes):
+    for number, group in enumerate(groups):
         whole = Pieces({WEIGHTS: [of[number] for of in weights]}, {})
         for name in states[0].get(number, {}):
             values = [of[number][name] for of in states]
             _sort({name: values[0]}, whole, lambda _, values=values: values)
-        yield from _cut_group(whole, group, len(ranks), by_parameter=stage == 3)
+        yield from _cut_group(whole, [math.prod(part.shape) for part in group], len(ranks), by_parameter=stage == 3)
 
 
 def _cut_group(whole: Pieces, sizes: Sequence[int], n_ranks: int, *, by_parameter: bool) -> Iterator[Pieces]:
@@ -150,55 +213,49 @@ def _sort(state: dict[str, Any], pieces: Pieces, parts: Any) -> None:
             pieces.scalars[name] = value
 
 
-def _put_plain(engine: Any, groups: Sequence[Sequence[Any]], read: list[Pieces]) -> None:
-    for parameter, pieces in zip((p for group in groups for p in group), read, strict=True):
+def _put_plain(engine: Any, groups: Sequence[Sequence[Any]], parts: Groups, read: Read) -> None:
+    for parameter, part in zip((p for group in groups for p in group), (part for group in parts for part in group), strict=True):
+        pieces = read(part)
         whole = {name: pieces.part(name, 0, parameter.numel()).view(parameter.shape).to(parameter.device) for name in pieces.values}
         parameter.data.copy_(whole.pop(WEIGHTS))
         engine.optimizer.state[parameter] = whole | _copies(pieces.scalars)
 
 
-def _put_partitions(engine: Any, groups: Sequence[Sequence[Any]], read: list[Pieces]) -> None:
+def _put_partitions(engine: Any, groups: Sequence[Sequence[Any]], parts: Groups, read: Read) -> None:
     """ZeRO 1 and 2: each rank has a stretch of each group; all have the weights."""
     import torch
 
-    left = iter(read)
     for number, group in enumerate(groups):
         mine, optimizer = engine.optimizer.single_partition_of_fp32_groups[number], engine.optimizer.optimizer
         start = torch.distributed.get_rank(engine.optimizer.real_dp_process_group[number]) * mine.numel()
-        of_group = [next(left) for _ in group]
-        for parameter, pieces in zip(group, of_group, strict=True):
-            parameter.data.copy_(pieces.part(WEIGHTS, 0, parameter.numel()).view(parameter.shape))
-        stretches = {name: _stretch(of_group, name, group, start, mine) for name in of_group[0].values}
+        stretches: dict[str, Any] = {}  # of the group's parameters one after another; zeros behind the last
+        at = 0
+        for parameter, part in zip(group, parts[number], strict=True):
+            pieces, size = read(part), parameter.numel()
+            parameter.data.copy_(pieces.part(WEIGHTS, 0, size).view(parameter.shape))
+            for name in pieces.values:
+                target = stretches.setdefault(name, torch.zeros_like(mine))
+                first, last = max(start - at, 0), min(start + mine.numel() - at, size)
+                if first < last:
+                    target[at + first - start : at + last - start] = pieces.part(name, first, last)
+            at += size
         mine.data.copy_(stretches.pop(WEIGHTS))
-        optimizer.state[mine] = stretches | _copies(of_group[0].scalars)
+        optimizer.state[mine] = stretches | _copies(pieces.scalars)
 
 
-def _stretch(pieces: Sequence[Pieces], name: str, group: Sequence[Any], start: int, like: Any) -> Any:
-    """Elements from `start` of a group's parameters one after another, as many as `like` has; zeros behind the last."""
-    import torch
-
-    out, at = torch.zeros_like(like), 0
-    for parameter, one in zip(group, pieces, strict=True):
-        size = parameter.numel()
-        first, last = max(start - at, 0), min(start + like.numel() - at, size)
-        if first < last:
-            out[at + first - start : at + last - start] = one.part(name, first, last)
-        at += size
-    return out
-
-
-def _put_parameters(engine: Any, groups: Sequence[Sequence[Any]], read: list[Pieces]) -> None:
+def _put_parameters(engine: Any, groups: Sequence[Sequence[Any]], parts: Groups, read: Read) -> None:
     """ZeRO 3: each rank has a stretch of each parameter, in flat tensors of sub-groups."""
     import deepspeed
     import torch
 
-    optimizer, by_id = engine.optimizer, dict(zip((id(p) for group in groups for p in group), read, strict=True))
+    optimizer = engine.optimizer
+    by_id = dict(zip((id(p) for group in groups for p in group), (part for group in parts for part in group), strict=True))
     rank = torch.distributed.get_rank(optimizer.dp_process_group)
     for number, group in enumerate(optimizer.fp16_groups):
         flat, at = optimizer.fp32_partitioned_groups_flat[number], 0
         state = optimizer.optimizer.state[flat]
         for parameter in group:
-            pieces, each = by_id[id(parameter)], parameter.partition_numel()
+            pieces, each = read(by_id[id(parameter)]), parameter.partition_numel()
             for name in pieces.values:
                 part = pieces.part(name, rank * each, (rank + 1) * each)
                 target = flat.data if name == WEIGHTS else state.setdefault(name, torch.zeros_like(flat))
