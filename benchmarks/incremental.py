@@ -185,7 +185,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         copies, fraction = (1, 0.05) if given.quick else (given.copies, 1.0)
-        for row in compare(Path(name), given.corpus, copies, fraction, as_pages=not given.plain):
+        for row in compare(Path(name), given.corpus, copies, fraction, as_pages=not given.plain and not given.corpus):
             print(json.dumps(row), flush=True)
 
 
@@ -199,7 +199,7 @@ def compare(work: Path, corpus: Path | None, copies: int, fraction: float, *, as
         run(work / "sample", "ingest")
     folder = work / "project"
     texts, pages = documents(work / "sample"), of_pages(work / "sample")
-    if as_pages and not corpus:
+    if as_pages:
         crawl: Iterator[str] = map(web_page, multiplied(joined(texts, PAGE_BYTES), copies, shuffled))
     else:
         crawl = multiplied(texts, copies, shuffled_page if pages else shuffled)
@@ -207,7 +207,7 @@ def compare(work: Path, corpus: Path | None, copies: int, fraction: float, *, as
     late = folder / "data/050-late.jsonl"
     (folder / "late.jsonl").rename(late)
     freeze(folder, work / "sample")
-    mime = HTML if pages or (as_pages and not corpus) else "text/plain"
+    mime = HTML if pages or as_pages else "text/plain"
     source = [{"name": "text", "kind": "web", "paths": ["data/*.jsonl"], "options": {"mime": mime}}]
     project(folder, source, train_lm={"model": "frozen/model.npz"}, tokenizer={"path": "frozen/tokenizer.json"})
     whole = {stage: run(folder, stage) for stage in STAGES}

@@ -64,7 +64,7 @@ def mapped(batches: Iterable[pa.RecordBatch], folder: Path, vocabulary: int) -> 
             doc_ids.append(batch.column("doc_id").cast(pa.string()))
             counts.append(np.diff(lists.offsets.to_numpy()))
             part = lists.flatten().to_numpy(zero_copy_only=False)
-            _check(part, vocabulary)
+            check_ids(part, vocabulary, where="tokens", fix="dvc repro --force tokenize")
             stream.write(part.astype(dtype, copy=False).data)
             total += len(part)
         stream.flush()
@@ -73,10 +73,15 @@ def mapped(batches: Iterable[pa.RecordBatch], folder: Path, vocabulary: int) -> 
     return TokenFile(pa.concat_arrays(doc_ids), offsets, values)
 
 
-def _check(ids: npt.NDArray[np.int32], vocabulary: int) -> None:
+def check_ids(ids: npt.NDArray[Any], vocabulary: int, *, where: str, fix: str) -> None:
+    """Sees that tokens are in the vocabulary, before they are written in a type that holds no others.
+
+    Raises:
+        DataError: One is not.
+    """
     if len(ids) and not 0 <= ids.min() <= ids.max() < vocabulary:
         message = f"tokens go from {ids.min()} to {ids.max()}, and the vocabulary from 0 to {vocabulary - 1}"
-        raise DataError(message, where="tokens", fix="dvc repro --force tokenize")
+        raise DataError(message, where=where, fix=fix)
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:

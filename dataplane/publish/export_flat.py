@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dataplane.errors import DataError, UsageError
-from dataplane.publish.rows import Rows
+from dataplane.corpus.token_file import check_ids
+from dataplane.errors import UsageError
+from dataplane.publish.rows import OTHER_TOKENIZER, Rows
 
 TABLE = "packed"
 ID_BYTES = 16
@@ -108,12 +109,7 @@ class _Array:
 
 def _tokens(batch: pa.RecordBatch, dtype: str, vocabulary: int) -> npt.NDArray[Any]:
     tokens = batch.column("input_ids").flatten().to_numpy(zero_copy_only=False)
-    if len(tokens) and not 0 <= tokens.min() <= tokens.max() < vocabulary:
-        raise DataError(
-            f"tokens go from {tokens.min()} to {tokens.max()}, and the vocabulary from 0 to {vocabulary - 1}",
-            where="input_ids",
-            fix="the tokenizer is not the one that made this version: `dvc checkout` the commit that did",
-        )
+    check_ids(tokens, vocabulary, where="input_ids", fix=OTHER_TOKENIZER)
     written: npt.NDArray[Any] = tokens.astype(np.dtype(dtype).newbyteorder("<"))
     return written
 

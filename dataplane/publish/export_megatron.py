@@ -19,8 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dataplane.errors import DataError, UsageError
-from dataplane.publish.rows import Rows
+from dataplane.corpus.token_file import check_ids
+from dataplane.errors import UsageError
+from dataplane.publish.rows import OTHER_TOKENIZER, Rows
 
 MAGIC = b"MMIDIDX\x00\x00"
 VERSION = 1
@@ -83,12 +84,7 @@ def index(sizes: npt.NDArray[np.int32], dtype: str) -> Iterator[bytes]:
 def _append(stream: IO[bytes], lists: pa.Array, dtype: str, vocabulary: int, eos: int | None) -> npt.NDArray[np.int32]:
     """Writes the tokens of a batch; tokens of each document, its EOS included: int32 [n]."""
     tokens = lists.flatten().to_numpy(zero_copy_only=False)
-    if len(tokens) and not 0 <= tokens.min() <= tokens.max() < vocabulary:
-        raise DataError(
-            f"tokens go from {tokens.min()} to {tokens.max()}, and the vocabulary from 0 to {vocabulary - 1}",
-            where="input_ids",
-            fix="the tokenizer is not the one that made this version: `dvc checkout` the commit that did",
-        )
+    check_ids(tokens, vocabulary, where="input_ids", fix=OTHER_TOKENIZER)
     sizes: npt.NDArray[np.int32] = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int32)
     if eos is not None:
         tokens = np.insert(tokens, np.cumsum(sizes), eos)

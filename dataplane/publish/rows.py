@@ -29,6 +29,7 @@ CUT = ("decontaminated", MIXTURE, "held_out")  # selections whose texts have pas
 OF_TEXT = {"n_bytes": pc.binary_length, "text_hash": lambda text: pa.array(map(text_hash, text.to_pylist()), pa.string())}
 # Output is cut at multiples of this, wherever the lake's fragments end: equal rows give equal files.
 CHUNK_ROWS = 1024
+OTHER_TOKENIZER = "the tokenizer is not the one that made this version: `dvc checkout` the commit that did"
 _SHOWN_IDS = 3
 
 

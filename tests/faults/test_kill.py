@@ -1,28 +1,15 @@
 """The kill harness: a handful of kills with each format, and proof that it sees what it is there to see."""
 
-import json
-import subprocess
-import sys
-from typing import Any
-
 import pytest
 
-from tests.faults.small_stage import ROOT
+from tests.faults.harness import harness
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-def harness(*options: str, code: str = "") -> tuple[int, list[dict[str, Any]]]:
-    """Its exit code and its lines; `code` runs before it, in its process."""
-    start = f"import sys; {code}\nfrom tests.faults.kill import main\nsys.exit(main())"
-    found = subprocess.run([sys.executable, "-c", start, "--json", *options], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert "Traceback" not in found.stderr, found.stderr
-    return found.returncode, [json.loads(line) for line in found.stdout.splitlines()]
-
-
 @pytest.mark.parametrize("form", ["lance", "parquet"])
 def test_killed_stages_lose_nothing_and_double_nothing(form: str) -> None:
-    code, lines = harness("--count", "12", "--seed", "4", "--format", form)
+    code, lines = harness("kill", "--count", "12", "--seed", "4", "--format", form)
     *kills, total = lines
     assert [kill for kill in kills if not kill["ok"]] == []
     assert (code, total["kills"], total["lost"], total["doubled"], total["wrong_digests"], total["not_ok"]) == (0, 12, 0, 0, 0, 0)
@@ -57,6 +44,6 @@ local.run = early
 
 @pytest.mark.parametrize("found", BROKEN)
 def test_the_harness_sees_a_broken_promise(found: str) -> None:
-    code, lines = harness("--count", "10", "--stage", "ingest", "--seed", "2", code=BROKEN[found])
+    code, lines = harness("kill", "--count", "20", "--stage", "ingest", "--seed", "2", code=BROKEN[found])
     assert code == 1
     assert found in lines[-1]["faults"]

@@ -1,28 +1,15 @@
 """Kills of compact, move and forget: some with each format, and proof that the harness sees what it is there to see."""
 
-import json
-import subprocess
-import sys
-from typing import Any
-
 import pytest
 
-from tests.faults.small_stage import ROOT
+from tests.faults.harness import harness
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-def harness(*options: str, code: str = "") -> tuple[int, list[dict[str, Any]]]:
-    """Its exit code and its lines; `code` runs before it, in its process."""
-    start = f"import sys; {code}\nfrom tests.faults.upkeep import main\nsys.exit(main())"
-    found = subprocess.run([sys.executable, "-c", start, "--json", *options], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert "Traceback" not in found.stderr, found.stderr
-    return found.returncode, [json.loads(line) for line in found.stdout.splitlines()]
-
-
 @pytest.mark.parametrize("form", ["lance", "parquet"])
 def test_what_was_killed_is_ended_by_the_next_run_and_every_version_is_read(form: str) -> None:
-    code, (*kills, total) = harness("--format", form, "--every", "9")
+    code, (*kills, total) = harness("upkeep", "--format", form, "--every", "9")
     assert [kill for kill in kills if kill["faults"]] == []
     assert (code, total["not_ok"]) == (0, 0)
     assert {kill["job"] for kill in kills} == {"compact", "move", "forget"}
@@ -48,6 +35,6 @@ m._copy = early
 @pytest.mark.parametrize("job", BROKEN)
 def test_the_harness_sees_a_broken_promise(job: str) -> None:
     shown, code = BROKEN[job]
-    exit_code, (*kills, total) = harness("--job", job, "--every", "4", "--format", "parquet", code=code)
+    exit_code, (*kills, total) = harness("upkeep", "--job", job, "--every", "4", "--format", "parquet", code=code)
     assert (exit_code, total["not_ok"] > 0) == (1, True)
     assert [fault for kill in kills for fault in kill["faults"] if shown in fault]
